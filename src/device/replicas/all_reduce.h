@@ -11,9 +11,8 @@
 namespace ashlar {
 
 /// One replica's end. Every replica makes the same calls with the same lengths, in the same order, from a thread of its
-/// own; each waits for the others. All of them receive the same bits. Throws Error("train", ...) where a replica has
-/// called abandon() before a sum began, and whatever the device fails with. GPUs whose sum has begun wait for one that
-/// fails in it: only the end of the program ends that.
+/// own; each waits for the others. All of them receive the same bits. Throws Error("train", ...) where a replica calls
+/// abandon() before all have their sums, and whatever the device fails with; the group is of no use then.
 class AllReduce {
  public:
   virtual ~AllReduce() = default;
@@ -23,7 +22,7 @@ class AllReduce {
   virtual void sum(float* values, int64_t n) = 0;
   /// The same for figures of the host, added in the order of the replicas.
   virtual void sum(std::span<double> values) = 0;
-  /// This replica will call no more, so the others need not wait.
+  /// This replica will call no more, so the others need not wait: also those whose GPUs are in the midst of a sum.
   virtual void abandon() = 0;
 };
 

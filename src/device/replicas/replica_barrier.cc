@@ -2,10 +2,16 @@
 #include "device/replicas/replica_barrier.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "base/error.h"
 
 namespace ashlar {
+namespace {
+
+[[noreturn]] void fail_for_another() { throw Error("train", "another replica of the trainer failed"); }
+
+}  // namespace
 
 void ReplicaBarrier::wait() {
   std::unique_lock lock(mutex_);
@@ -18,7 +24,14 @@ void ReplicaBarrier::wait() {
   }
   changed_.wait(lock, [&] { return abandoned_ || round_ != round; });
   // A round that was complete before a replica went is complete.
-  if (round_ == round) throw Error("train", "another replica of the trainer failed");
+  if (round_ == round) fail_for_another();
+}
+
+void ReplicaBarrier::wait_for(const std::function<bool()>& done) const {
+  while (!done()) {
+    if (abandoned_) fail_for_another();
+    std::this_thread::yield();
+  }
 }
 
 void ReplicaBarrier::abandon() {

@@ -2,8 +2,10 @@
 #pragma once
 // Where the threads of replicas wait for each other, and what they show each other there.
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -18,6 +20,9 @@ class ReplicaBarrier {
   /// Returns when all replicas have called it equally often: what they wrote before is visible. Throws Error("train",
   /// ...) once one of them is gone.
   void wait();
+  /// Returns once `done` says so, which is asked again and again: for what another replica could make last for ever.
+  /// Throws Error("train", ...) once one of them is gone, and what `done` throws.
+  void wait_for(const std::function<bool()>& done) const;
   /// The calling replica will not come any more.
   void abandon();
 
@@ -36,7 +41,7 @@ class ReplicaBarrier {
   std::condition_variable changed_;
   int32_t arrived_ = 0;
   uint64_t round_ = 0;
-  bool abandoned_ = false;
+  std::atomic<bool> abandoned_ = false;  // written with the mutex, read without it too
   std::vector<void*> shown_;
 };
 

@@ -5,12 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "base/error.h"
 #include "device/device_name.h"
+#include "device/replicas/replica_barrier.h"
 #include "temp_folder.h"
 #include "train/replicas/batch_split.h"
 #include "train/replicas/replica_threads.h"
@@ -101,6 +105,47 @@ TEST(AllReduceOnTheHost, NoReplicaWaitsForOneThatFailed) {
     }
     EXPECT_THROW(run(), Error);  // the group is of no use any more, and says so
   }
+}
+
+// As a GPU's sum that has begun: its end depends on one that fails.
+TEST(ReplicaBarrier, EndsWhatWouldLastForEver) {
+  for (const int32_t failing : {0, 1, 2}) {
+    ReplicaBarrier barrier(3);
+    ReplicaThreads threads(3);
+    std::array<std::string, 3> ends;
+    std::atomic<int> asked = 0;
+    const auto sum = [&](int32_t replica) {
+      barrier.wait();
+      try {
+        if (replica != failing) {
+          barrier.wait_for([&] {
+            ++asked;
+            return false;
+          });
+        }
+        while (asked < 100) std::this_thread::yield();  // the others are in the midst of it
+        throw Error("cuda", "the GPU is lost");
+      } catch (const Error& error) {
+        ends[static_cast<size_t>(replica)] = error.what();
+        throw;
+      }
+    };
+    try {
+      threads.run(sum, [&](int32_t) { barrier.abandon(); });
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "[cuda] the GPU is lost");  // not what the others say
+    }
+    for (int32_t replica = 0; replica < 3; ++replica) {
+      const bool first = replica == failing;
+      EXPECT_EQ(ends[static_cast<size_t>(replica)],
+                first ? "[cuda] the GPU is lost" : "[train] another replica of the trainer failed");
+    }
+  }
+  ReplicaBarrier barrier(2);
+  int left = 5;
+  barrier.wait_for([&] { return --left == 0; });
+  EXPECT_EQ(left, 0);
 }
 
 class Replicas : public TinyTarget {

@@ -14,6 +14,7 @@ namespace {
 constexpr const char* kLibrary = "libnccl.so.2";
 // Of nccl.h, the same in all of NCCL 2.
 constexpr int kSuccess = 0;
+constexpr int kInProgress = 7;
 constexpr int kFloat32 = 7;
 constexpr int kSum = 0;
 
@@ -32,6 +33,8 @@ void* open_nccl() {
 struct Nccl::Calls {
   int (*init_all)(void** communicators, int n, const int* devices);
   int (*destroy)(void* communicator);
+  int (*abort)(void* communicator);
+  int (*async_error)(void* communicator, int* status);
   int (*all_reduce)(const void* from, void* to, size_t n, int type, int operation, void* communicator,
                     cudaStream_t stream);
   const char* (*message)(int status);
@@ -47,6 +50,8 @@ struct Nccl::Calls {
     };
     find(init_all, "ncclCommInitAll");
     find(destroy, "ncclCommDestroy");
+    find(abort, "ncclCommAbort");
+    find(async_error, "ncclCommGetAsyncError");
     find(all_reduce, "ncclAllReduce");
     find(message, "ncclGetErrorString");
     find(last_error, "ncclGetLastError");
@@ -71,7 +76,23 @@ Nccl::Nccl(std::span<const int32_t> devices) : calls_(Calls::loaded()), communic
 }
 
 Nccl::~Nccl() {
-  for (void* const communicator : communicators_) calls_.destroy(communicator);
+  // One whose peers are gone cannot be closed in order.
+  for (void* const communicator : communicators_) {
+    if (communicator != nullptr) (aborted_ ? calls_.abort : calls_.destroy)(communicator);
+  }
+}
+
+void Nccl::check_queued(int32_t rank) const {
+  int status = kSuccess;
+  check(calls_.async_error(communicators_[static_cast<size_t>(rank)], &status), "ncclCommGetAsyncError");
+  if (status != kInProgress) check(status, "ncclAllReduce");
+}
+
+void Nccl::abort(int32_t rank) {
+  aborted_ = true;
+  void*& communicator = communicators_[static_cast<size_t>(rank)];
+  if (communicator != nullptr) calls_.abort(communicator);
+  communicator = nullptr;
 }
 
 void Nccl::sum(int32_t rank, float* values, size_t n, cudaStream_t stream) {

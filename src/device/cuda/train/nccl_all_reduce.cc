@@ -46,22 +46,39 @@ class NcclAllReduce final : public AllReduce {
   NcclAllReduce(std::shared_ptr<Group> group, int32_t replica, int32_t device)
       : group_(std::move(group)), replica_(replica), memory_(device), bucket_(device) {}
 
-  // Nothing is queued before all are there, so that a replica that failed before leaves no GPU waiting for it.
+  // Nothing is queued before all are there, so that a replica that failed before leaves no GPU waiting for it. Once it
+  // is, each thread ends its own GPU's part where another fails: a communicator is never used by two threads.
   void sum(float* values, int64_t n) override {
     group_->barrier.wait();
-    const cudaStream_t stream = memory_.stream();
-    for (int64_t first = 0; first < n; first += kBucket) {
-      const auto count = static_cast<size_t>(std::min(kBucket, n - first));
-      copy(values + first, bucket_.data(), count);
-      group_->nccl.sum(replica_, bucket_.data(), count, stream);
-      copy(bucket_.data(), values + first, count);
+    try {
+      queue_sum(values, n);
+      group_->barrier.wait_for([this] { return is_done(); });
+    } catch (...) {
+      group_->nccl.abort(replica_);
+      throw;
     }
-    check(cudaStreamSynchronize(stream), "adding up gradients");
   }
   void sum(std::span<double> values) override { group_->barrier.sum(replica_, values); }
   void abandon() override { group_->barrier.abandon(); }
 
  private:
+  void queue_sum(float* values, int64_t n) {
+    for (int64_t first = 0; first < n; first += kBucket) {
+      const auto count = static_cast<size_t>(std::min(kBucket, n - first));
+      copy(values + first, bucket_.data(), count);
+      group_->nccl.sum(replica_, bucket_.data(), count, memory_.stream());
+      copy(bucket_.data(), values + first, count);
+    }
+  }
+  bool is_done() const {
+    const cudaError_t status = cudaStreamQuery(memory_.stream());
+    if (status == cudaErrorNotReady) {
+      group_->nccl.check_queued(replica_);
+      return false;
+    }
+    check(status, "adding up gradients");
+    return true;
+  }
   void copy(const float* from, float* to, size_t n) {
     check(cudaMemcpyAsync(to, from, sizeof(float) * n, cudaMemcpyDefault, memory_.stream()), "copying gradients");
   }
