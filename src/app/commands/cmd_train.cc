@@ -22,6 +22,7 @@
 #include "session/session.h"
 #include "session/terminal.h"
 #include "train/replicas/train_devices.h"
+#include "train/run/capture_run.h"
 #include "train/run/served_evaluation.h"
 
 namespace ashlar {
@@ -48,6 +49,10 @@ void check_paths(const TrainCommand& command, const TrainOptions& train) {
       throw Error("train", file.path.string() + ": there is no such file; expected JSON a line");
     }
   }
+  if (!command.capture && !train.hidden_states.empty() && !fs::is_directory(train.hidden_states)) {
+    throw Error("train", train.hidden_states.string() + ": is no folder; --capture writes hidden states there");
+  }
+  if (command.capture) return;
   const fs::path& folder = train.output;
   const bool state = file_exists(folder / TrainRun::kState);
   const bool drafter = is_dflash_folder(folder);
@@ -253,6 +258,31 @@ bool train_drafter(const Session& session, const TrainDevices& devices, const Do
   return false;
 }
 
+// Hidden states alone. Returns whether all are there.
+bool capture_states(const Session& session, const DocumentSet& documents, const DflashConfig& drafter,
+                    const TrainOptions& options) {
+  const HiddenLayout layout = hidden_layout(drafter, session.config(), options);
+  const auto all = static_cast<int64_t>(documents.training().size());
+  print_note("hidden states of " + std::to_string(all) + " documents take " +
+             format_bytes(capture_bytes(session.model(), documents, layout)) + " in " + options.hidden_states.string());
+  int64_t done = 0;
+  {
+    const InterruptScope interruptible(InterruptScope::Signals::kInterruptAndTerminate);
+    Progress progress("capturing", all);
+    done = capture_documents(session.model(), documents, HiddenStore(options.hidden_states, layout),
+                             longest_of(options, session), [&](int64_t now) {
+                               progress.update(now);
+                               return !InterruptScope::requested();
+                             });
+  }
+  if (done == all) {
+    print_note("all are there; the same command without --capture trains on them");
+  } else {
+    print_note("stopped at " + std::to_string(done) + " of " + std::to_string(all) + "; the same command goes on");
+  }
+  return done == all;
+}
+
 void dry_run(const Session& session, const TrainDevices& devices, const DocumentSet& documents,
              const DflashConfig& drafter, const TrainOptions& options) {
   std::string text;
@@ -291,6 +321,10 @@ void train(TrainCommand& command) {
     }
   }
   const DocumentSet documents = documents_of(options, session, answers ? &*answers : nullptr);
+  if (command.capture) {
+    if (!capture_states(session, documents, drafter, options)) throw CLI::RuntimeError(kInterruptedExit);
+    return;
+  }
   if (command.evaluate) return evaluate_drafter(command, session, documents, drafter, options, json_file);
   if (options.resume && !options.compute) options.compute = TrainRun::compute_of(options.output);
   {

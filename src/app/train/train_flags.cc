@@ -146,6 +146,15 @@ void add_run_options(CLI::App& app, TrainCommand& command) {
       ->excludes(resume)
       ->excludes(app.get_option("--dry-run"))
       ->excludes(app.get_option("--from"));
+  CLI::Option* states =
+      app.add_option("--hidden-states", command.train.hidden_states,
+                     "Folder of the target's hidden states: read for documents that it has, computed for others");
+  states->type_name("FOLDER");
+  app.add_flag("--capture", command.capture, "Only compute hidden states, into the folder of --hidden-states")
+      ->needs(states)
+      ->excludes(resume)
+      ->excludes(app.get_option("--dry-run"))
+      ->excludes(app.get_option("--evaluate"));
   app.add_option("--json", command.json, "Write the evaluation's figures to this file")->type_name("FILE");
   app.add_option("--config", command.config, "TOML file of settings: the names of these flags without the dashes")
       ->type_name("FILE");

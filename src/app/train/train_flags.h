@@ -21,6 +21,7 @@ struct TrainCommand {
   std::string mask_token;
   bool dry_run = false;
   bool evaluate = false;
+  bool capture = false;
 };
 
 void add_train_flags(CLI::App& app, TrainCommand& command);

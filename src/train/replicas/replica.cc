@@ -2,6 +2,7 @@
 #include "train/replicas/replica.h"
 
 #include "base/check.h"
+#include "train/run/capture_run.h"
 
 namespace ashlar {
 
@@ -9,26 +10,43 @@ Replica::Replica(const TrainPlace& place, const DflashConfig& drafter, const Tra
     : capture_(*place.model, drafter.aux_layers, max_tokens, HiddenCapture::kRows, options.distribution.has_value()),
       learns_distributions_(options.distribution.has_value()),
       trainer_(place.make_trainer(drafter, options)),
-      all_reduce_(place.all_reduce) {}
+      all_reduce_(place.all_reduce) {
+  if (options.hidden_states.empty()) return;
+  HiddenStore store(options.hidden_states, hidden_layout(drafter, place.model->config(), options));
+  stored_ = std::make_unique<StoredHidden>(place.model->ops(), std::move(store));
+}
 
 std::span<const TrainDocument> Replica::capture(std::span<const EncodedView> documents, std::span<const int32_t> shares,
                                                 int32_t share) {
   ASHLAR_CHECK(shares.empty() || shares.size() == documents.size());
   const auto is_here = [&](size_t i) { return shares.empty() || shares[i] == share; };
-  std::vector<std::span<const int32_t>> ids;
-  for (size_t i = 0; i < documents.size(); ++i) {
-    if (is_here(i)) ids.push_back(documents[i].ids);
-  }
-  const std::span<const Tensor> hidden = capture_.capture(ids);
+  std::vector<std::span<const int32_t>> computed;
+  std::vector<StoredDocument> read;
+  std::vector<size_t> computed_at, read_at;  // in documents
   batch_.clear();
-  size_t next = 0;
   for (size_t i = 0; i < documents.size(); ++i) {
     batch_.push_back({documents[i].ids, documents[i].supervised, Tensor{}});
     if (!is_here(i)) continue;
-    batch_.back().aux_hidden = hidden[next];
-    if (learns_distributions_) batch_.back().final_hidden = capture_.final_hidden()[next];
-    ++next;
+    if (is_stored(documents[i])) {
+      read.push_back({*documents[i].number, documents[i].ids});
+      read_at.push_back(i);
+    } else {
+      computed.push_back(documents[i].ids);
+      computed_at.push_back(i);
+    }
   }
+  const auto put = [&](std::span<const size_t> at, std::span<const Tensor> hidden, std::span<const Tensor> finals) {
+    for (size_t i = 0; i < at.size(); ++i) {
+      batch_[at[i]].aux_hidden = hidden[i];
+      if (learns_distributions_) batch_[at[i]].final_hidden = finals[i];
+    }
+  };
+  if (!read.empty()) {
+    const std::span<const Tensor> hidden = stored_->load(read);
+    put(read_at, hidden, stored_->final_hidden());
+  }
+  const std::span<const Tensor> hidden = capture_.capture(computed);
+  put(computed_at, hidden, capture_.final_hidden());
   return batch_;
 }
 

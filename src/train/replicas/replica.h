@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "device/replicas/all_reduce.h"
 #include "train/capture/hidden_capture.h"
+#include "train/capture/hidden_store.h"
 #include "train/run/trainer.h"
 
 namespace ashlar {
@@ -17,6 +19,7 @@ namespace ashlar {
 struct EncodedView {
   std::span<const int32_t> ids;
   std::span<const uint8_t> supervised;
+  std::optional<size_t> number = {};  ///< in the data; none: it is not of them
 };
 
 /// A device that trains: the target there, and what makes a trainer there.
@@ -28,7 +31,8 @@ struct TrainPlace {
 
 class Replica {
  public:
-  /// `max_tokens`: of a document. No engine of the model may run while this computes.
+  /// `max_tokens`: of a document. Hidden states that options.hidden_states has are read there. No engine of the model
+  /// may run while this computes.
   Replica(const TrainPlace& place, const DflashConfig& drafter, const TrainOptions& options, int32_t max_tokens);
 
   /// Documents with their hidden states on the device, which stay until the next call. Those whose share is another
@@ -44,7 +48,12 @@ class Replica {
   }
 
  private:
+  bool is_stored(const EncodedView& document) const {
+    return stored_ != nullptr && document.number && stored_->store().has(*document.number);
+  }
+
   HiddenCapture capture_;
+  std::unique_ptr<StoredHidden> stored_;
   bool learns_distributions_;
   std::unique_ptr<Trainer> trainer_;
   AllReduce* all_reduce_;

@@ -31,9 +31,10 @@ struct TrainOptions {
   std::vector<DataFile> data;
   std::filesystem::path output;
   DrafterWishes drafter;
-  std::filesystem::path from;  ///< a drafter to start from; empty: random weights
-  int64_t steps = 0;           ///< 0: by epochs
-  double minutes = 0;          ///< more than 0: as many steps as about that long has
+  std::filesystem::path from;           ///< a drafter to start from; empty: random weights
+  std::filesystem::path hidden_states;  ///< folder of the target's, for documents that it has; empty: none
+  int64_t steps = 0;                    ///< 0: by epochs
+  double minutes = 0;                   ///< more than 0: as many steps as about that long has
   int64_t epochs = 3;
   // Many small steps of few blocks a document: on a CPU time is short, and blocks next to each other teach the same.
   int64_t batch_tokens = 1024;

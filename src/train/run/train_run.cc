@@ -178,7 +178,7 @@ StepFigures TrainRun::step() {
   std::vector<EncodedView> chosen;
   for (const int32_t index : order_->batch(progress_.step)) {
     const size_t document = training_[static_cast<size_t>(index)];
-    chosen.push_back({documents_.ids(document), documents_.supervised(document)});
+    chosen.push_back({documents_.ids(document), documents_.supervised(document), document});
     figures.tokens += documents_.length(document);
   }
   figures.report = step_of_all(chosen);

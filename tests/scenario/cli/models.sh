@@ -58,6 +58,13 @@ case_train() {
   out_has "as served, temperature 0"
   err_has "step 2 of 2  loss "
   [ "$(wc -l < "$work/d/train-log.jsonl")" = 2 ] || fail "the log has not a line a step"
+  train 1 -o "$work/h" --config "$work/train.toml" --hidden-states "$work/states"
+  err_has "is no folder; --capture writes hidden states there"
+  train 0 -o "$work/h" --config "$work/train.toml" --hidden-states "$work/states" --capture
+  err_has "all are there"
+  [ ! -e "$work/h" ] || fail "a capture left a drafter's folder"
+  train 0 -o "$work/h" --config "$work/train.toml" --hidden-states "$work/states" --format speculators
+  same "$work/h/train-state.safetensors" "$work/d/train-state.safetensors" "stored hidden states made other weights"
   train 1 -o "$work/d" --config "$work/train.toml"
   err_has "--resume goes on with its training"
   train 1 -o "$work/d" --config "$work/train.toml" --resume --batch-tokens 99
@@ -67,6 +74,8 @@ case_train() {
   cp "$work/out" "$work/plain"
   expect 0 "$ashlar" run pebble-11m --drafter "$work/d" --no-self-test --prompt "What is 2 plus 1?" -n 40 --quiet
   same "$work/out" "$work/plain" "a trained drafter changed an answer"
+  expect 0 "$ashlar" run pebble-11m --drafter "$work/h" --no-self-test --prompt "What is 2 plus 1?" -n 40 --quiet
+  same "$work/out" "$work/plain" "a drafter in the speculators form changed an answer"
 
   # Ctrl-C: the step ends, all is saved, and the run goes on from there.
   "$ashlar" train pebble-11m --threads 1 --data "$data" -o "$work/i" --steps 1000000 --batch-tokens 100 > "$work/out" 2> "$work/err" &

@@ -78,7 +78,7 @@ TEST(TrainFlags, ReachWhereTheyBelong) {
   const TrainOptions options = parsed(
       "MODEL --data a.jsonl --data b.jsonl:2.5 -o out --drafter-layers 3 --block-size 8 --aux-layers 1,4,7 --steps 77 "
       "--batch-tokens 99 --anchors 12 --max-length 55 --learning-rate 0.001 --position-weights decay --optimizer muon "
-      "--compute f32 --loss lk --format speculators --seed 5 --gpus 2 --resume "
+      "--compute f32 --loss lk --format speculators --seed 5 --gpus 2 --resume --hidden-states states "
       "--checkpoint-every 6");
   EXPECT_EQ(options.data, (std::vector<DataFile>{{"a.jsonl", 1}, {"b.jsonl", 2.5}}));
   EXPECT_EQ(options.output, "out");
@@ -98,13 +98,15 @@ TEST(TrainFlags, ReachWhereTheyBelong) {
   EXPECT_EQ(options.seed, 5u);
   EXPECT_EQ(options.gpus, 2);
   EXPECT_TRUE(options.resume);
+  EXPECT_EQ(options.hidden_states, "states");
   EXPECT_EQ(options.checkpoint_every, 6);
 }
 
 TEST(TrainFlags, RefuseEachOther) {
   const std::string both = "--data a -o b ";
-  for (const char* pair : {"--steps 5 --epochs 2", "--steps 5 --minutes 2", "--epochs 5 --minutes 2",
-                           "--from x --block-size 8", "--dry-run --resume", "--evaluate --resume"}) {
+  for (const char* pair :
+       {"--steps 5 --epochs 2", "--steps 5 --minutes 2", "--epochs 5 --minutes 2", "--from x --block-size 8",
+        "--dry-run --resume", "--evaluate --resume", "--capture", "--hidden-states x --capture --dry-run"}) {
     EXPECT_THROW(parsed(both + pair), CLI::ParseError) << pair;
   }
   EXPECT_THROW(parsed("--data a"), CLI::ParseError);

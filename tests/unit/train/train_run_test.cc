@@ -21,6 +21,7 @@
 #include "measure/completion.h"
 #include "temp_folder.h"
 #include "train/export/drafter_folder.h"
+#include "train/run/capture_run.h"
 #include "train/run/served_evaluation.h"
 #include "unit/train/tiny_target.h"
 
@@ -95,6 +96,7 @@ class NoisyTrainer : public Trainer {
           seed = seed * 31 + std::bit_cast<uint32_t>(document.aux_hidden.row(row)[i]);
         }
       }
+      if (document.final_hidden.data != nullptr) seed += std::bit_cast<uint32_t>(document.final_hidden.row(0)[0]);
     }
     std::mt19937 random(seed);
     for (Array& array : arrays_) {
@@ -234,6 +236,38 @@ TEST_F(TrainRunning, TheFolderDraftsAndAnswersStay) {
   EXPECT_EQ(plain.acceptance.drafted(), 0);
 }
 
+// From the disk, computed, or some of both: the same weights to the bit.
+TEST_F(TrainRunning, HiddenStatesMayComeFromTheDisk) {
+  const TempFolder folder;
+  for (const auto& loss : {std::optional<DistributionLoss>(), std::optional(DistributionLoss::kKl)}) {
+    const std::string name = loss ? "kl" : "ce";
+    TrainOptions computed = options(folder / (name + "-computed"));
+    computed.distribution = loss;
+    EXPECT_TRUE(make(computed).run(quiet_, kNever));
+    TrainOptions stored = computed;
+    stored.output = folder / (name + "-stored");
+    stored.hidden_states = folder / (name + "-states");
+    const HiddenStore store(stored.hidden_states, hidden_layout(drafter_, model_->config(), stored));
+    capture_documents(*model_, documents_, store, 64, [](int64_t) { return true; });
+    EXPECT_TRUE(make(stored).run(quiet_, kNever));
+    EXPECT_EQ(bytes(stored.output / TrainRun::kState), bytes(computed.output / TrainRun::kState)) << name;
+    for (const size_t document : {3, 4, 11, 20, 21, 22}) fs::remove(store.path_of(document));
+    stored.output = folder / (name + "-mixed");
+    EXPECT_TRUE(make(stored).run(quiet_, kNever));
+    EXPECT_EQ(bytes(stored.output / TrainRun::kState), bytes(computed.output / TrainRun::kState)) << name;
+  }
+  // What is there is used: other numbers make other weights.
+  TrainOptions stored = options(folder / "other");
+  stored.hidden_states = folder / "ce-states";
+  const HiddenLayout layout = hidden_layout(drafter_, model_->config(), stored);
+  const HiddenStore store(stored.hidden_states, layout);
+  const auto ids = documents_.ids(0);
+  const std::vector<float> ones(ids.size() * static_cast<size_t>(layout.width() + layout.hidden), 1.0F);
+  write_hidden_file(store.path_of(0), ids, documents_.supervised(0), layout, {ones, {}, DType::kF32});
+  EXPECT_TRUE(make(stored).run(quiet_, kNever));
+  EXPECT_NE(bytes(folder / "other" / TrainRun::kState), bytes(folder / "ce-computed" / TrainRun::kState));
+}
+
 TEST_F(TrainRunning, StartsFromTheWeightsOfADrafter) {
   const TempFolder folder;
   EXPECT_TRUE(make(options(folder / "a", 2)).run(quiet_, kNever));
@@ -267,10 +301,13 @@ TEST_F(TrainRunning, TheSpeculatorsFormIsTheSameDrafter) {
   EXPECT_EQ(read.stack.layers, drafter_.stack.layers);
   EXPECT_EQ(zlab_config(with_target_vocabulary(read, model_->config())), zlab_config(drafter_));
 
+  // Where no head has fewer bits for drafts.
+  const std::unique_ptr<Ops> ref = make_device("ref", {});
+  const std::unique_ptr<Model> target = Model::load(*ref, checkpoint_.folder(), 128);
   const auto prompt = documents_.ids(0);
   const auto drafts = [&](const fs::path& path) {
-    const std::unique_ptr<DflashDrafter> drafter = DflashDrafter::load(*model_, path);
-    testing::DirectDecoder decoder(*model_, drafter.get(), 128);
+    const std::unique_ptr<DflashDrafter> drafter = DflashDrafter::load(*target, path);
+    testing::DirectDecoder decoder(*target, drafter.get(), 128);
     return decoder.speculate({prompt.begin(), prompt.end()}, 24, {}, 16).drafted_ids;
   };
   EXPECT_GE(drafts(folder / "z").size(), 15U);

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/capture/hidden_file.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/bf16.h"
+#include "base/error.h"
+#include "device/weight_source.h"
+#include "io/json.h"
+#include "io/weights/safetensors_writer.h"
+
+namespace ashlar {
+namespace {
+
+constexpr const char* kStates = "hidden_states";
+constexpr const char* kFinal = "final_hidden";
+constexpr const char* kIds = "token_ids";
+
+[[noreturn]] void fail_hidden(const std::filesystem::path& path, const std::string& what) {
+  throw Error("train", path.string() + ": " + what);
+}
+
+std::string layers_text(const std::vector<int32_t>& layers) {
+  std::string text;
+  for (const int32_t layer : layers) text += (text.empty() ? "" : ",") + std::to_string(layer);
+  return text;
+}
+
+template <class Value>
+std::vector<int64_t> whole_numbers(std::span<const Value> values) {
+  return {values.begin(), values.end()};
+}
+
+const StoredTensor& tensor_of(const std::filesystem::path& path, const SafetensorsFile& file, const char* name,
+                              const std::vector<int64_t>& shape) {
+  const auto found = file.tensors().find(name);
+  if (found == file.tensors().end()) fail_hidden(path, std::string("has no tensor ") + name);
+  const StoredTensor& tensor = found->second;
+  const bool number = tensor.dtype == "F32" || tensor.dtype == "BF16" || tensor.dtype == "F16";
+  if (tensor.shape == shape && number) return tensor;
+  fail_hidden(path,
+              std::string(name) + " is " + tensor.describe() + "; expected F32, BF16 or F16 " + describe_shape(shape));
+}
+
+int64_t integer_at(const StoredTensor& tensor, size_t i) {
+  if (tensor.dtype == "I32") {
+    int32_t value = 0;
+    std::memcpy(&value, tensor.data + i * sizeof value, sizeof value);
+    return value;
+  }
+  int64_t value = 0;
+  std::memcpy(&value, tensor.data + i * sizeof value, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+void write_hidden_file(const std::filesystem::path& path, std::span<const int32_t> ids,
+                       std::span<const uint8_t> supervised, const HiddenLayout& layout, const HiddenStates& states) {
+  const auto n = static_cast<int64_t>(ids.size());
+  const auto n_layers = static_cast<int64_t>(layout.layers.size()) + 1;
+  const std::vector<int64_t> token_ids = whole_numbers(ids), mask = whole_numbers(supervised);
+  const auto type = states.type == DType::kF32 ? TensorToWrite::Type::kF32 : TensorToWrite::Type::kBF16;
+  std::vector<TensorToWrite> tensors = {{kStates, {n, n_layers, layout.hidden}, states.states, type}};
+  if (!states.final_hidden.empty()) tensors.push_back({kFinal, {n, layout.hidden}, states.final_hidden, type});
+  for (const auto& [name, values] : {std::pair{kIds, &token_ids}, std::pair{"loss_mask", &mask}}) {
+    TensorToWrite& tensor = tensors.emplace_back();
+    tensor.name = name;
+    tensor.shape = {n};
+    tensor.type = TensorToWrite::Type::kI64;
+    tensor.integers = *values;
+  }
+  write_safetensors(path, tensors, {{"target", layout.target}, {"layers", layers_text(layout.layers)}});
+}
+
+HiddenFile::HiddenFile(const std::filesystem::path& path, std::span<const int32_t> ids, const HiddenLayout& layout)
+    : path_(path), file_(path), width_(layout.width()), hidden_(layout.hidden) {
+  check_metadata(layout);
+  check_ids(ids);
+  const auto n = static_cast<int64_t>(ids.size());
+  states_ = &tensor_of(path, file_, kStates, {n, static_cast<int64_t>(layout.layers.size()) + 1, layout.hidden});
+  if (!layout.final_hidden) return;
+  if (!file_.tensors().contains(kFinal)) {
+    fail_hidden(path, "has no tensor final_hidden, which this --loss needs; capture again with the same --loss");
+  }
+  final_ = &tensor_of(path, file_, kFinal, {n, layout.hidden});
+}
+
+void HiddenFile::check_metadata(const HiddenLayout& layout) const {
+  const auto check = [&](const char* key, const std::string& expected) {
+    const auto found = file_.metadata().find(key);
+    if (found == file_.metadata().end() || found->second == expected) return;
+    fail_hidden(
+        path_, "was captured of " + std::string(key) + " " + for_message(found->second, 60) + "; expected " + expected);
+  };
+  check("target", layout.target);
+  check("layers", layers_text(layout.layers));
+}
+
+void HiddenFile::check_ids(std::span<const int32_t> ids) const {
+  const auto found = file_.tensors().find(kIds);
+  const std::vector<int64_t> shape = {static_cast<int64_t>(ids.size())};
+  if (found == file_.tensors().end()) fail_hidden(path_, std::string("has no tensor ") + kIds);
+  const StoredTensor& tensor = found->second;
+  const bool integers = tensor.dtype == "I64" || tensor.dtype == "I32";
+  if (tensor.shape != shape || !integers) {
+    fail_hidden(path_, "token_ids is " + tensor.describe() + "; expected I64 or I32 " + describe_shape(shape) +
+                           ": it is of other data, or was cut at another --max-length");
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const int64_t id = integer_at(tensor, i);
+    if (id == ids[i]) continue;
+    fail_hidden(path_, "token_ids[" + std::to_string(i) + "] is " + std::to_string(id) + "; expected " +
+                           std::to_string(ids[i]) + ": it is of other data");
+  }
+}
+
+void HiddenFile::read(const StoredTensor& from, int64_t row, int64_t cols, DType type, std::byte* to) const {
+  const int64_t rows = from.shape.front();
+  const WeightPart part(from.name, *find_scheme(from.dtype), from.data, rows, row);
+  std::vector<float> values(static_cast<size_t>(row));
+  for (int64_t r = 0; r < rows; ++r) {
+    decode_rows(part, r, r + 1, values.data());
+    for (int64_t c = 0; c < cols; ++c, to += bytes_of(type)) {
+      const float value = values[static_cast<size_t>(c)];
+      if (!std::isfinite(value))
+        fail_hidden(path_, from.name + " has a number of token " + std::to_string(r) +
+                               " that is none; remove the file to have it made anew");
+      if (type == DType::kF32) {
+        std::memcpy(to, &value, sizeof value);
+      } else {
+        const BFloat16 rounded = to_bf16(value);
+        std::memcpy(to, &rounded, sizeof rounded);
+      }
+    }
+  }
+  file_.check_whole();
+}
+
+void HiddenFile::read_aux(DType type, std::byte* to) const { read(*states_, width_ + hidden_, width_, type, to); }
+
+void HiddenFile::read_final(DType type, std::byte* to) const {
+  ASHLAR_CHECK(final_ != nullptr);
+  read(*final_, hidden_, hidden_, type, to);
+}
+
+}  // namespace ashlar

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Hidden states of all documents that are trained on, into a folder, before training.
+
+#include <cstdint>
+#include <functional>
+
+#include "model/model.h"
+#include "train/capture/hidden_store.h"
+#include "train/data/document_set.h"
+#include "train/run/train_options.h"
+
+namespace ashlar {
+
+/// What a drafter needs of a target's hidden states with these options.
+HiddenLayout hidden_layout(const DflashConfig& drafter, const ModelConfig& target, const TrainOptions& options);
+
+/// Bytes of the files of all training documents, about.
+int64_t capture_bytes(const Model& model, const DocumentSet& documents, const HiddenLayout& layout);
+
+/// Writes what the store lacks of the documents that are trained on; what is there is checked, but for its numbers.
+/// `go_on` is called with how many are there, now and then; false ends it, and the same call goes on. Returns how many
+/// are there. The numbers are those that training computes otherwise, to the bit, in the model's type of activations.
+/// No engine of the model may run meanwhile. Throws Error("file", ...) if the disk is full, and as HiddenFile does.
+int64_t capture_documents(Model& model, const DocumentSet& documents, const HiddenStore& store, int32_t max_tokens,
+                          const std::function<bool(int64_t done)>& go_on);
+
+}  // namespace ashlar
