@@ -16,6 +16,7 @@
 #include "app/process/terminate_handler.h"
 #include "app/program.h"
 #include "app/serve/log.h"
+#include "app/train/presets.h"
 #include "base/error.h"
 #include "session/output.h"
 #include "session/terminal.h"
@@ -74,7 +75,8 @@ bool is_server(const ashlar::ChosenCommand& chosen) { return chosen.path == "ash
 std::vector<std::string> with_settings(const ashlar::ChosenCommand& chosen) {
   if (!is_server(chosen) && chosen.path != "ashlar train") return chosen.args;
   const std::vector<std::string> args = ashlar::with_config_file(*chosen.app, chosen.args);
-  if (is_server(chosen)) apply_log_format(*chosen.app, args);
+  if (!is_server(chosen)) return ashlar::with_train_preset(*chosen.app, args);
+  apply_log_format(*chosen.app, args);
   return args;
 }
 

@@ -136,13 +136,15 @@ toml::table read(const std::string& path) {
   }
 }
 
-}  // namespace
+bool excludes_given(const CLI::Option& option, const std::vector<std::string>& args) {
+  return std::ranges::any_of(option.get_excludes(), [&](const CLI::Option* other) { return is_given(*other, args); });
+}
 
-std::vector<std::string> with_config_file(CLI::App& command, std::vector<std::string> args) {
-  const std::string path = given_value(command, "--config", args);
-  if (path.empty()) return args;
+// `lenient`: what excludes a given flag is left out, not refused later.
+std::vector<std::string> with_table(CLI::App& command, std::vector<std::string> args, const std::string& path,
+                                    const toml::table& table, bool lenient) {
   std::vector<std::string> out;
-  for (const auto& [key_view, node] : read(path)) {
+  for (const auto& [key_view, node] : table) {
     const std::string key(key_view.str());
     if (key == "model") {  // the one setting that is no flag
       if (!node.is_string()) fail(path, node, "\"model\" is no text; expected a folder or a name");
@@ -162,6 +164,7 @@ std::vector<std::string> with_config_file(CLI::App& command, std::vector<std::st
                (near.empty() ? "" : ", did you mean " + near.substr(2) + "?") + "; ashlar " + command.get_name() +
                " --help lists the flags whose names are expected");
     }
+    if (lenient && excludes_given(*option, args)) continue;
     std::vector<std::string> found;
     if (const toml::array* list = node.as_array()) {
       if (option->get_items_expected_max() <= 1) fail(path, node, "\"" + key + "\" is a list; expected one value");
@@ -176,6 +179,18 @@ std::vector<std::string> with_config_file(CLI::App& command, std::vector<std::st
   }
   out.insert(out.end(), args.begin(), args.end());
   return out;
+}
+
+}  // namespace
+
+std::vector<std::string> with_config_file(CLI::App& command, std::vector<std::string> args) {
+  const std::string path = given_value(command, "--config", args);
+  return path.empty() ? args : with_table(command, args, path, read(path), false);
+}
+
+std::vector<std::string> with_settings(CLI::App& command, std::vector<std::string> args, const std::string& where,
+                                       const std::string& toml) {
+  return with_table(command, std::move(args), where, toml::parse(toml, where), true);
 }
 
 std::string describe_settings(CLI::App& command, const std::vector<std::string>& args) {

@@ -14,6 +14,11 @@ namespace ashlar {
 /// what is expected.
 std::vector<std::string> with_config_file(CLI::App& command, std::vector<std::string> args);
 
+/// The same for settings that the program brings: TOML, which errors call `where`. What excludes a flag that `args` has
+/// is left out.
+std::vector<std::string> with_settings(CLI::App& command, std::vector<std::string> args, const std::string& where,
+                                       const std::string& toml);
+
 /// One line a setting, as a file of settings again: name = value, and as a comment whether a flag, which variable, the
 /// file or nothing set it. What has no value is commented out, and so are keys, which are not shown. Call after
 /// parsing. `args`: as they were before with_config_file.

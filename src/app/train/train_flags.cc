@@ -3,6 +3,7 @@
 
 #include "app/command_line/flags.h"
 #include "app/command_line/validators.h"
+#include "app/train/presets.h"
 #include "train/data/example.h"
 
 namespace ashlar {
@@ -134,6 +135,19 @@ void add_format(CLI::App& app, TrainOptions& options) {
       ->group("Drafter");
 }
 
+void add_preset(CLI::App& app, TrainCommand& command) {
+  std::vector<std::string> names;
+  std::string type;
+  for (const TrainPreset& preset : train_presets()) {
+    names.emplace_back(preset.name);
+    type += (type.empty() ? "" : "|") + names.back();
+  }
+  app.add_option("--preset", command.preset,
+                 "A recipe (docs/training.md) for what neither other flags nor --config set")
+      ->type_name(type)
+      ->check(one_of(names));
+}
+
 void add_run_options(CLI::App& app, TrainCommand& command) {
   CLI::Option* resume = app.add_flag("--resume", command.train.resume, "Go on where the same command stopped");
   app.add_option("--checkpoint-every", command.train.checkpoint_every, "Steps (default: every five minutes)")
@@ -185,6 +199,7 @@ void add_train_flags(CLI::App& app, TrainCommand& command) {
   add_regeneration_options(app, command.regeneration);
   add_training_options(app, command.train);
   add_run_options(app, command);
+  add_preset(app, command);
 }
 
 TrainOptions train_options(const TrainCommand& command) {

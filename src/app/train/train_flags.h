@@ -17,7 +17,7 @@ struct TrainCommand {
   TrainOptions train;
   RegenerationOptions regeneration;
   std::vector<std::string> data;
-  std::string output, from, config, json;
+  std::string output, from, preset, config, json;
   std::string mask_token;
   bool dry_run = false;
   bool evaluate = false;

@@ -15,6 +15,8 @@ case_train() {
   err_has "--output is required"
   train 2 --data "$data" -o "$work/d" --block-size 65
   err_has "--block-size is 65; expected a whole number from 2 to 64"
+  train 2 --data "$data" -o "$work/d" --preset nosuch
+  err_has "nosuch"
   train 2 --data "$data" -o "$work/d" --steps 5 --minutes 5
   err_has "--minutes"
   train 1 --data "$work/nowhere.jsonl" -o "$work/d"

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "app/train/presets.h"
 #include "app/train/train_flags.h"
 
 namespace ashlar {
@@ -100,6 +101,34 @@ TEST(TrainFlags, ReachWhereTheyBelong) {
   EXPECT_TRUE(options.resume);
   EXPECT_EQ(options.hidden_states, "states");
   EXPECT_EQ(options.checkpoint_every, 6);
+}
+
+// Every recipe is one of flags that there are; those that are given win, and leave out what they exclude.
+TEST(TrainPresets, StandInFrontOfOtherFlags) {
+  const auto with_preset = [](const std::string& name, std::vector<std::string> more) {
+    CLI::App app("", "train");
+    TrainCommand command;
+    add_train_flags(app, command);
+    std::vector<std::string> args = {"MODEL", "--data=a", "-o", "b", "--preset=" + name};
+    args.insert(args.end(), more.begin(), more.end());
+    args = with_train_preset(app, args);
+    std::reverse(args.begin(), args.end());
+    app.parse(args);
+    return train_options(command);
+  };
+  ASSERT_GE(train_presets().size(), 4U);
+  for (const TrainPreset& preset : train_presets()) {
+    EXPECT_NE(with_preset(preset.name, {}).max_anchors, TrainOptions{}.max_anchors) << preset.name;
+  }
+  const TrainOptions options = with_preset("qwen3", {"--learning-rate", "1e-3", "--minutes=5"});
+  EXPECT_EQ(options.max_anchors, 512);
+  EXPECT_EQ(options.max_length, 3072);
+  EXPECT_EQ(options.weights, PositionWeights::kDecay);
+  EXPECT_EQ(options.learning_rate, 1e-3);
+  EXPECT_EQ(options.epochs, TrainOptions{}.epochs);
+  EXPECT_EQ(with_preset("qwen3", {}).epochs, 6);
+  EXPECT_EQ(with_preset("qwen3", {"--from", "x"}).drafter.layers, 0);
+  EXPECT_THROW(with_preset("nosuch", {}), CLI::ParseError);
 }
 
 TEST(TrainFlags, RefuseEachOther) {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/train/presets.h"
+
+#include <algorithm>
+
+#include "app/command_line/command_line.h"
+#include "app/command_line/config_file.h"
+
+namespace ashlar {
+namespace {
+
+// What published recipes say, as far as there are flags for it; the size of a step is ours, since others count it by
+// GPUs. Sources: docs/training.md.
+constexpr TrainPreset kPresets[] = {
+    // What the bundled drafter's figures were made with, on a GPU.
+    {"tiny", R"(
+optimizer = "muon"
+batch-tokens = 4096
+anchors = 32
+)"},
+    // SmolLM2-135M's run.
+    {"small", R"(
+drafter-layers = 4
+optimizer = "muon"
+learning-rate = 3e-4
+batch-tokens = 6144
+anchors = 64
+)"},
+    // SpecForge's qwen3-8b-dflash-online.
+    {"qwen3", R"(
+drafter-layers = 5
+block-size = 16
+position-weights = "decay"
+optimizer = "adamw"
+learning-rate = 6e-4
+epochs = 6
+max-length = 3072
+batch-tokens = 12288
+anchors = 512
+)"},
+    // Speculators' defaults for dflash.
+    {"large", R"(
+drafter-layers = 5
+block-size = 16
+position-weights = "dpace"
+optimizer = "muon"
+learning-rate = 1e-4
+epochs = 20
+max-length = 8192
+batch-tokens = 8192
+anchors = 512
+)"},
+};
+
+}  // namespace
+
+std::span<const TrainPreset> train_presets() { return kPresets; }
+
+std::vector<std::string> with_train_preset(CLI::App& command, std::vector<std::string> args) {
+  const std::string name = given_value(command, "--preset", args);
+  const auto* const preset = std::ranges::find_if(kPresets, [&](const TrainPreset& one) { return one.name == name; });
+  if (preset == std::end(kPresets)) return args;
+  return with_settings(command, std::move(args), "preset " + name, preset->settings);
+}
+
+}  // namespace ashlar
