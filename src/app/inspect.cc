@@ -9,7 +9,7 @@
 #include "io/weights/checkpoint.h"
 #include "model/model.h"
 #include "session/memory_budget.h"
-#include "session/model_locator.h"
+#include "session/models/model_locator.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/model_tokens.h"
 #include "text/tokenizer/tokenizer.h"

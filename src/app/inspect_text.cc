@@ -4,7 +4,7 @@
 #include "app/inspect.h"
 #include "io/weights/gguf.h"
 #include "session/memory_plan.h"
-#include "session/model_locator.h"
+#include "session/models/model_locator.h"
 
 namespace ashlar {
 namespace {

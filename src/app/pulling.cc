@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "decode/drafters.h"
 #include "session/interrupt.h"
-#include "session/model_locator.h"
 #include "session/models/known_drafters.h"
+#include "session/models/model_locator.h"
 #include "session/progress.h"
 #include "session/terminal.h"
 

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/cores.h"
+#include "base/machine/cores.h"
 
 namespace ashlar {
 

@@ -8,7 +8,7 @@
 
 #include "device/kv/kv_codec.h"
 #include "device/ops.h"
-#include "device/packed_store.h"
+#include "device/weights/packed_store.h"
 
 namespace ashlar {
 

@@ -11,8 +11,8 @@
 #include "device/replicas/host_all_reduce.h"
 #ifdef ASHLAR_HAS_CUDA
 #include "device/cuda/cuda_ops.h"
+#include "device/cuda/replicas/nccl_all_reduce.h"
 #include "device/cuda/train/cuda_train_ops.h"
-#include "device/cuda/train/nccl_all_reduce.h"
 #endif
 
 namespace ashlar {

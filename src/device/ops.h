@@ -27,7 +27,7 @@
 #include "device/rows.h"
 #include "device/short_conv.h"
 #include "device/tensor.h"
-#include "device/weight_source.h"
+#include "device/weights/weight_source.h"
 
 namespace ashlar {
 

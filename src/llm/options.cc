@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "llm/options.h"
 
-#include "device/kept_weights.h"
+#include "device/weights/kept_weights.h"
 #include "llm/checks.h"
 
 namespace ashlar {

@@ -3,7 +3,7 @@
 
 #include <fstream>
 
-#include "base/cores.h"
+#include "base/machine/cores.h"
 #include "measure_commit.h"
 
 namespace ashlar {

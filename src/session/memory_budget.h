@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/available_memory.h"
+#include "base/machine/available_memory.h"
 #include "decode/drafters.h"
 #include "engine/engine.h"
 #include "io/weights/checkpoint.h"

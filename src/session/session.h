@@ -13,7 +13,7 @@
 #include "generate/chat_prompt.h"
 #include "model/model.h"
 #include "session/dllm_options.h"
-#include "session/model_locator.h"
+#include "session/models/model_locator.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
 

@@ -2,7 +2,7 @@
 // A layer's products on two ranks, one after the other on one device: each with its share of the weights, and the
 // partial results summed.
 
-#include "device/shard.h"
+#include "device/weights/shard.h"
 #include "support.h"
 
 namespace ashlar::conformance {

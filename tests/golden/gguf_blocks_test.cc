@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "device/weight_source.h"
+#include "device/weights/weight_source.h"
 #include "golden/golden_data.h"
 #include "io/weights/safetensors.h"
 

@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "decode/registry.h"
 #include "device/device.h"
-#include "device/kept_weights.h"
+#include "device/weights/kept_weights.h"
 #include "engine/engine.h"
 #include "engine/event_queue.h"
 

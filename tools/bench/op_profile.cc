@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "device/device.h"
-#include "device/kept_weights.h"
+#include "device/weights/kept_weights.h"
 #include "measure/statistics.h"
 #include "model/drafters/dflash.h"
 #include "model/model.h"

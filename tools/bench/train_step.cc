@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "base/cores.h"
+#include "base/machine/cores.h"
 #include "base/thread_pool.h"
 #include "model/drafters/dflash_config.h"
 #include "timed_train_ops.h"

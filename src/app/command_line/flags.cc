@@ -7,7 +7,7 @@
 #include "app/command_line/validators.h"
 #include "base/error.h"
 #include "device/device_name.h"
-#include "device/kept_weights.h"
+#include "device/weights/kept_weights.h"
 #include "session/memory_plan.h"
 #include "session/weights_cache.h"
 

@@ -6,7 +6,7 @@
 #include "app/command_line/flags.h"
 #include "app/command_line/validators.h"
 #include "app/commands/commands.h"
-#include "base/available_memory.h"
+#include "base/machine/available_memory.h"
 #include "measure/build_info.h"
 #include "measure/engine/bench_report.h"
 #include "measure/engine/width_grid.h"

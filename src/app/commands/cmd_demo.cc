@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "session/answers.h"
 #include "session/interrupt.h"
-#include "session/model_locator.h"
+#include "session/models/model_locator.h"
 #include "session/output.h"
 #include "session/progress.h"
 

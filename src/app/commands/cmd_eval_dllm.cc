@@ -12,7 +12,7 @@
 #include "measure/evaluation/block_report.h"
 #include "measure/prompt_file.h"
 #include "measure/report/report_file.h"
-#include "session/model_locator.h"
+#include "session/models/model_locator.h"
 #include "session/output.h"
 #include "session/progress.h"
 

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "decode/drafters.h"
 #include "io/weights/gguf.h"
-#include "session/model_locator.h"
+#include "session/models/model_locator.h"
 #include "session/output.h"
 
 namespace ashlar {

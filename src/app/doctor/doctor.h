@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/cores.h"
+#include "base/machine/cores.h"
 #include "io/json.h"
 #include "session/memory_budget.h"
 #include "session/session.h"

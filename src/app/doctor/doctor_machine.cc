@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "app/doctor/doctor.h"
-#include "base/available_memory.h"
 #include "base/clock.h"
+#include "base/machine/available_memory.h"
 #include "device/device.h"
 
 namespace ashlar::doctor {

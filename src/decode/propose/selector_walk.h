@@ -10,7 +10,7 @@
 #include "decode/propose/draft_tree.h"
 #include "decode/propose/proposer.h"
 #include "device/sampling/sampler.h"
-#include "model/drafters/candidate_selector.h"
+#include "model/drafters/heads/candidate_selector.h"
 
 namespace ashlar {
 

@@ -7,7 +7,7 @@
 #include "device/cuda/cuda_ops_impl.h"
 #include "device/cuda/cuda_status.h"
 #include "device/cuda/quantised_layout.h"
-#include "device/group_rounding.h"
+#include "device/weights/group_rounding.h"
 
 namespace ashlar {
 namespace cuda {

@@ -7,8 +7,8 @@
 
 #include "base/bf16.h"
 #include "device/cuda/quantised_layout.h"
-#include "device/e4m3_rows.h"
-#include "device/group_rounding.h"
+#include "device/weights/e4m3_rows.h"
+#include "device/weights/group_rounding.h"
 
 namespace ashlar::cuda {
 namespace {

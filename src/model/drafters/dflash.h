@@ -5,10 +5,10 @@
 
 #include <memory>
 
-#include "model/drafters/candidate_selector.h"
-#include "model/drafters/confidence_head.h"
 #include "model/drafters/dflash_config.h"
-#include "model/drafters/markov_head.h"
+#include "model/drafters/heads/candidate_selector.h"
+#include "model/drafters/heads/confidence_head.h"
+#include "model/drafters/heads/markov_head.h"
 #include "model/mixers/attention.h"
 #include "model/model.h"
 

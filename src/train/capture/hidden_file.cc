@@ -6,7 +6,7 @@
 
 #include "base/bf16.h"
 #include "base/error.h"
-#include "device/weight_source.h"
+#include "device/weights/weight_source.h"
 #include "io/json.h"
 #include "io/weights/safetensors_writer.h"
 

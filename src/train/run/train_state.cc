@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "device/weight_source.h"
+#include "device/weights/weight_source.h"
 #include "io/weights/checkpoint.h"
 #include "io/weights/safetensors.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of machines and control groups as the kernel shows them.
 
-#include "base/available_memory.h"
+#include "base/machine/available_memory.h"
 
 #include <gtest/gtest.h>
 

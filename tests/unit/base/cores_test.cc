@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Topologies and control groups as the kernel shows them.
 
-#include "base/cores.h"
+#include "base/machine/cores.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

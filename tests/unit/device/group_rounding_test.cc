@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/group_rounding.h"
+#include "device/weights/group_rounding.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/shard.h"
+#include "device/weights/shard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "base/e4m3.h"
 #include "base/error.h"
-#include "device/e4m3_rows.h"
+#include "device/weights/e4m3_rows.h"
 
 namespace ashlar {
 namespace {

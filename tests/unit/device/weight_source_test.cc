@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/weight_source.h"
+#include "device/weights/weight_source.h"
 
 #include <gtest/gtest.h>
 

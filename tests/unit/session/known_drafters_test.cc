@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "session/model_locator.h"
+#include "session/models/model_locator.h"
 #include "temp_folder.h"
 
 namespace ashlar {

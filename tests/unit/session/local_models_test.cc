@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/local_models.h"
+#include "session/models/local_models.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/model_locator.h"
+#include "session/models/model_locator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,8 +4,8 @@
 #include "base/content_hash.h"
 #include "device/cpu/cpu_ops.h"
 #include "device/cpu/linear/linear_call.h"
-#include "device/group_rounding.h"
-#include "device/source_hash.h"
+#include "device/weights/group_rounding.h"
+#include "device/weights/source_hash.h"
 
 namespace ashlar::cpu {
 namespace {

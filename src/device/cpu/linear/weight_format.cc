@@ -15,8 +15,8 @@
 #include "base/check.h"
 #include "base/content_hash.h"
 #include "base/e4m3.h"
-#include "device/e4m3_rows.h"
-#include "device/group_rounding.h"
+#include "device/weights/e4m3_rows.h"
+#include "device/weights/group_rounding.h"
 
 namespace ashlar::cpu {
 namespace {

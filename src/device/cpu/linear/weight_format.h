@@ -8,7 +8,7 @@
 
 #include "device/cpu/isa/kernels.h"
 #include "device/ops.h"
-#include "device/weight_source.h"
+#include "device/weights/weight_source.h"
 
 namespace ashlar::cpu {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "device/weight_source.h"
+#include "device/weights/weight_source.h"
 
 namespace ashlar {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/available_memory.h"
+#include "base/machine/available_memory.h"
 
 #include <algorithm>
 #include <fstream>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "base/control_groups.h"
+#include "base/machine/control_groups.h"
 
 namespace ashlar {
 namespace {

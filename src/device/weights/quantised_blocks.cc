@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/quantised_blocks.h"
+#include "device/weights/quantised_blocks.h"
 
 #include <bit>
 #include <cstring>

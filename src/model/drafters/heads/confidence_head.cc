@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/drafters/confidence_head.h"
+#include "model/drafters/heads/confidence_head.h"
 
 #include <cmath>
 #include <utility>

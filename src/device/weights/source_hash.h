@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "device/weight_source.h"
+#include "device/weights/weight_source.h"
 
 namespace ashlar {
 

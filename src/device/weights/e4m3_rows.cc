@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/e4m3_rows.h"
+#include "device/weights/e4m3_rows.h"
 
 #include <algorithm>
 #include <cmath>

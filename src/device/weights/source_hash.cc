@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/source_hash.h"
+#include "device/weights/source_hash.h"
 
 #include <span>
 #include <vector>

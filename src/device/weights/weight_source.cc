@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/weight_source.h"
+#include "device/weights/weight_source.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 
 #include "base/bf16.h"
 #include "base/check.h"
-#include "device/e4m3_rows.h"
-#include "device/quantised_blocks.h"
+#include "device/weights/e4m3_rows.h"
+#include "device/weights/quantised_blocks.h"
 
 namespace ashlar {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/control_groups.h"
+#include "base/machine/control_groups.h"
 
 #include <fstream>
 #include <sstream>

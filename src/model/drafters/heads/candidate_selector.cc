@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/drafters/candidate_selector.h"
+#include "model/drafters/heads/candidate_selector.h"
 
 namespace ashlar {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/drafters/markov_head.h"
+#include "model/drafters/heads/markov_head.h"
 
 #include <algorithm>
 

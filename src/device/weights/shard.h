@@ -2,7 +2,7 @@
 #pragma once
 // Cutting a weight among ranks, before it is packed.
 
-#include "device/weight_source.h"
+#include "device/weights/weight_source.h"
 
 namespace ashlar {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/shard.h"
+#include "device/weights/shard.h"
 
 #include <algorithm>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/cores.h"
+#include "base/machine/cores.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "base/control_groups.h"
+#include "base/machine/control_groups.h"
 
 namespace ashlar {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/cuda/train/nccl.h"
+#include "device/cuda/replicas/nccl.h"
 
 #include <dlfcn.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/cuda/train/nccl_all_reduce.h"
+#include "device/cuda/replicas/nccl_all_reduce.h"
 
 #include <algorithm>
 #include <set>
@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "device/cuda/cuda_memory.h"
 #include "device/cuda/cuda_status.h"
-#include "device/cuda/train/nccl.h"
+#include "device/cuda/replicas/nccl.h"
 #include "device/replicas/replica_barrier.h"
 
 namespace ashlar {

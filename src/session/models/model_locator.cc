@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/model_locator.h"
+#include "session/models/model_locator.h"
 
 #include <dlfcn.h>
 
@@ -12,8 +12,8 @@
 #include "hub/names.h"
 #include "io/weights/gguf.h"
 #include "model/drafters/mtp.h"
-#include "session/local_models.h"
 #include "session/models/known_drafters.h"
+#include "session/models/local_models.h"
 #include "session/models/source_tree.h"
 #include "session/terminal.h"
 
