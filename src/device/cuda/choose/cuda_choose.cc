@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that end in tokens. Where the highest logits are all that matters, the GPU finds them. Of other rows it finds the
-// few tokens that could be chosen and sums (kernels/survey.cu), from which the host's own code chooses, on its threads,
-// so that answers are those of the other devices for the same logits. Rows where too many tokens could be chosen come
-// to the host whole.
+// few tokens that could be chosen and sums (survey.cu, mass.cu, statistics.cu), from which the host's own code chooses,
+// on its threads, so that answers are those of the other devices for the same logits. Rows where too many tokens could
+// be chosen come to the host whole.
 
 #include <algorithm>
 #include <cmath>
