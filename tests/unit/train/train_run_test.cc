@@ -163,6 +163,22 @@ class TrainRunning : public TinyTarget {
   }
 };
 
+// A copy of a model folder whose weights are fp32.
+fs::path rounded_to_bf16(const fs::path& from, const fs::path& to) {
+  fs::copy(from, to, fs::copy_options::recursive);
+  const Checkpoint checkpoint(from);
+  std::vector<std::vector<float>> values;
+  std::vector<TensorToWrite> tensors;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    EXPECT_EQ(tensor->dtype, "F32");
+    values.emplace_back(tensor->bytes / sizeof(float));
+    std::memcpy(values.back().data(), tensor->data, tensor->bytes);
+    tensors.push_back({name, tensor->shape, values.back(), TensorToWrite::Type::kBF16});
+  }
+  write_safetensors(to / "model.safetensors", tensors);
+  return to;
+}
+
 const std::function<bool()> kNever = [] { return false; };
 
 // Stops between two steps, as Ctrl-C does, wherever that is: what goes on is as if nothing had been.
@@ -301,9 +317,10 @@ TEST_F(TrainRunning, TheSpeculatorsFormIsTheSameDrafter) {
   EXPECT_EQ(read.stack.layers, drafter_.stack.layers);
   EXPECT_EQ(zlab_config(with_target_vocabulary(read, model_->config())), zlab_config(drafter_));
 
-  // Where no head has fewer bits for drafts.
+  // The form has bf16, so that a target in fp32 is another one; and the ref device has no head of 8 bits for drafts.
   const std::unique_ptr<Ops> ref = make_device("ref", {});
-  const std::unique_ptr<Model> target = Model::load(*ref, checkpoint_.folder(), 128);
+  const fs::path rounded = rounded_to_bf16(checkpoint_.folder(), folder / "rounded");
+  const std::unique_ptr<Model> target = Model::load(*ref, rounded, 128);
   const auto prompt = documents_.ids(0);
   const auto drafts = [&](const fs::path& path) {
     const std::unique_ptr<DflashDrafter> drafter = DflashDrafter::load(*target, path);
