@@ -164,6 +164,11 @@ Json drafter_json(const DrafterFacts& drafter) {
   facts["own_vocabulary"] = drafter.own_vocabulary;
   if (!drafter.head.empty()) facts["head"] = drafter.head;
   if (drafter.selector) facts["selector"] = {{"candidates", drafter.selector->top_k}, {"rank", drafter.selector->rank}};
+  if (const auto& lattice = drafter.lattice) {
+    facts["lattice"] = {{"candidates", lattice->top_k}, {"layers", lattice->layers},
+                        {"hidden", lattice->hidden},    {"heads", lattice->heads},
+                        {"factor", lattice->factor},    {"logit_scale", lattice->logit_scale}};
+  }
   if (drafter.markov) {
     facts["markov"] = {{"rank", drafter.markov->rank},
                        {"gated", drafter.markov->gated},

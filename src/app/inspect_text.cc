@@ -162,6 +162,10 @@ std::string head_row(const Json& drafter) {
   if (drafter.contains("selector")) {
     text += ", chooses among " + whole(drafter["selector"]["candidates"]) + " candidates a position by codes of " +
             whole(drafter["selector"]["rank"]);
+  } else if (drafter.contains("lattice")) {
+    text += ", chooses among " + whole(drafter["lattice"]["candidates"]) + " candidates a position by " +
+            whole(drafter["lattice"]["layers"]) + " layers of width " + whole(drafter["lattice"]["hidden"]) +
+            " over all of a block";
   } else if (drafter.contains("markov")) {
     text += ", adds to each position what the token before it says, by " +
             std::string(drafter["markov"]["gated"].get<bool>() ? "gated " : "") + "codes of " +

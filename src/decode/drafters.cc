@@ -4,9 +4,11 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "decode/logits.h"
 #include "decode/propose/autoregressive.h"
 #include "decode/propose/draft_context.h"
 #include "model/drafters/eagle3_config.h"
+#include "model/drafters/heads/candidate_lattice.h"
 #include "model/drafters/mtp.h"
 
 namespace ashlar {
@@ -23,7 +25,11 @@ DrafterFacts facts_of_dflash(const std::filesystem::path& folder, const ModelCon
   facts.sample_from_anchor = config.sample_from_anchor;
   facts.head = config.head;
   facts.selector = config.selector;
+  facts.lattice = config.lattice;
   facts.markov = config.markov;
+  if (config.lattice) {
+    facts.head_workspace = CandidateLattice::workspace(*config.lattice, config.stack.hidden, kLogitRows);
+  }
   facts.vocab = config.vocab;
   facts.own_vocabulary = config.own_vocabulary;
   facts.stack = config.stack;

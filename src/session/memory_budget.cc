@@ -95,9 +95,9 @@ MemoryNeeds memory_needs(const Ops& ops, const Checkpoint& target, const ModelCo
   // Experts are packed alike for all products.
   needs.weights += kept_bytes(ops, *drafter, stack.moe ? Products::kDecide : Products::kPropose, {},
                               [&](const std::string& name) { return name.starts_with(facts->tensors); });
-  needs.workspace +=
-      activation_bytes(stack, rows, facts->draft_vocab) +
-      kFloat * ((2 * rows + int64_t{kPageTokens} * engine.max_sequences) * facts->aux_width + rows * context);
+  needs.workspace += activation_bytes(stack, rows, facts->draft_vocab) +
+                     kFloat * ((2 * rows + int64_t{kPageTokens} * engine.max_sequences) * facts->aux_width +
+                               rows * context + facts->head_workspace);
   needs.per_position += Ropes::bytes_per_position(stack);
   return needs;
 }

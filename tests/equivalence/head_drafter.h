@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Drafters with other heads for the bundled model: its DFlash drafter, and what a head adds to it. For DFlash2 its rows
-// know a little of those before them and its candidates a little of each other, for DSpark its logits a little of the
-// token before, and a confidence head rates its drafts. What is new is noise, too little to spoil its drafts and enough
-// to choose others.
+// know a little of those before them and its candidates a little of each other, as do those of LiLiCorr, for DSpark its
+// logits a little of the token before, and a confidence head rates its drafts. What is new is noise, too little to
+// spoil its drafts and enough to choose others.
 
 #include <cstring>
 #include <random>
@@ -18,7 +18,7 @@ namespace ashlar::testing {
 
 class HeadDrafter {
  public:
-  /// "dflash2" or "dspark". confidence: the logit around which a confidence head rates its drafts.
+  /// "dflash2", "dspark" or "lilicorr". confidence: the logit around which a confidence head rates its drafts.
   explicit HeadDrafter(const std::string& head, float confidence = 1) {
     const auto plain = models_folder() / "pebble-11m-dflash";
     Json config = read_json_file(plain / "config.json");
@@ -27,6 +27,10 @@ class HeadDrafter {
     if (head == "dspark") {
       keys.update({{"markov_rank", kRank}, {"markov_head_type", "gated"}, {"sample_from_anchor", false}});
       keys.update({{"enable_confidence_head", true}, {"confidence_head_with_markov", true}});
+    } else if (head == "lilicorr") {
+      keys.update({{"lilicorr_candidate_topk", kRanks}, {"lilicorr_hidden_size", kRank}, {"lilicorr_num_layers", 1}});
+      keys.update({{"lilicorr_num_heads", 2}, {"lilicorr_mlp_ratio", 2.0}, {"lilicorr_factor_dim", kFactor}});
+      keys.update({{"lilicorr_vector_eps", 1e-4}, {"lilicorr_logit_scale", 8.0}});
     } else {
       keys.update({{"conv_kernel_size", 2}, {"conv_group_size", 16}, {"selector_rank", kRank}, {"selector_top_k", 16}});
     }
@@ -47,6 +51,9 @@ class HeadDrafter {
       add_markov(hidden, vocab);
       add("confidence_head.proj.weight", {1, hidden + kRank}, noise(hidden + kRank, 0.05F));
       add("confidence_head.proj.bias", {1}, {confidence});
+    } else if (head == "lilicorr") {
+      const Json& own = config.contains("block_size") ? config : keys;
+      add_lattice(own["block_size"].get<int64_t>() - 1, hidden);
     } else {
       add_selector(config["num_hidden_layers"].get<int64_t>(), hidden, vocab);
     }
@@ -59,7 +66,7 @@ class HeadDrafter {
   const std::filesystem::path& folder() const { return folder_.path(); }
 
  private:
-  static constexpr int64_t kRank = 32;
+  static constexpr int64_t kRank = 32, kRanks = 8, kFactor = 16;
   struct Stored {
     std::string name;
     std::vector<int64_t> shape;
@@ -87,6 +94,53 @@ class HeadDrafter {
     add("markov_head.markov_w2.weight", {vocab, kRank}, noise(vocab * kRank, 0.2F));
     add("markov_head.gate_proj.weight", {kRank, hidden + kRank}, noise(kRank * (hidden + kRank), 0.03F));
     add("markov_head.gate_proj.bias", {kRank}, noise(kRank, 0.1F));
+  }
+  // A lattice that prefers likely candidates: channel 0 knows the rank, which is what the vectors compare, and the next
+  // ones are constant, so that norms leave that as it is.
+  void add_lattice(int64_t slots, int64_t hidden) {
+    const auto linear = [&](const std::string& name, int64_t rows, int64_t cols, float deviation) {
+      add("lilicorr." + name + ".weight", {rows, cols}, noise(rows * cols, deviation));
+      add("lilicorr." + name + ".bias", {rows}, noise(rows, deviation));
+    };
+    const auto norm = [&](const std::string& name, int64_t n) {
+      add("lilicorr." + name + ".weight", {n}, std::vector<float>(static_cast<size_t>(n), 1.0F));
+    };
+    const auto change = [&](const std::string& name, int64_t at, float by) {
+      for (Stored& stored : stored_) {
+        if (stored.name == "lilicorr." + name) stored.values[static_cast<size_t>(at)] += by;
+      }
+    };
+    linear("token_proj", kRank, hidden, 0.03F);
+    linear("pass_hidden_proj", kRank, hidden, 0.03F);
+    norm("feature_mlp.0", 5);
+    add("lilicorr.feature_mlp.0.bias", {5}, noise(5, 0.1F));
+    linear("feature_mlp.1", kRank, 5, 0.3F);
+    linear("feature_mlp.3", kRank, kRank, 0.1F);
+    add("lilicorr.slot_embedding", {1, 1, slots, 1, kRank}, noise(slots * kRank, 0.1F));
+    add("lilicorr.rank_embedding", {1, 1, 1, kRanks, kRank}, noise(kRanks * kRank, 0.1F));
+    for (int64_t slot = 0; slot < slots; ++slot) {
+      for (int64_t channel = 1; channel < 5; ++channel) change("slot_embedding", slot * kRank + channel, 2);
+    }
+    change("rank_embedding", 0, 4);
+    change("rank_embedding", kRank, 1.5F);
+    add("lilicorr.relative_slot_bias", {2, 2 * slots + 1}, noise(2 * (2 * slots + 1), 1));
+    add("lilicorr.same_slot_bias", {2}, noise(2, 1));
+    linear("context_proj", kRank, hidden, 0.1F);
+    for (const std::string part : {"layers.0.attn_norm", "layers.0.mlp_norm", "output_norm", "anchor_norm"}) {
+      norm(part, kRank);
+    }
+    add("lilicorr.layers.0.attn.in_proj_weight", {3 * kRank, kRank}, noise(3 * kRank * kRank, 0.2F));
+    add("lilicorr.layers.0.attn.in_proj_bias", {3 * kRank}, noise(3 * kRank, 0.1F));
+    linear("layers.0.attn.out_proj", kRank, kRank, 0.1F);
+    linear("layers.0.mlp.0", 2 * kRank, kRank, 0.1F);
+    linear("layers.0.mlp.2", kRank, 2 * kRank, 0.1F);
+    linear("factor_input_proj", kRank, 3 * kRank, 0.03F);
+    for (int64_t i = 0; i < kRank; ++i) change("factor_input_proj.weight", i * 3 * kRank + i, 1);
+    for (const std::string head : {"out_head", "in_head", "anchor_out_head"}) linear(head, kFactor, kRank, 0.05F);
+    change("out_head.bias", 0, 3);
+    change("anchor_out_head.bias", 0, 3);
+    change("in_head.weight", 0, 1);
+    change("in_head.bias", 1, 2.5F);
   }
   void add(const std::string& name, const std::vector<int64_t>& shape, std::vector<float> values) {
     stored_.push_back({name, shape, std::move(values)});

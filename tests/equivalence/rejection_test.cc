@@ -109,12 +109,13 @@ TEST(Rejection, OfNgramDrafts) {
   }
 }
 
-// Each draft is drawn knowing the one before it, of DFlash2 from a few candidates: all else has no chance there.
+// Each draft is drawn knowing the one before it, of DFlash2 and LiLiCorr from a few candidates: all else has no chance
+// there.
 TEST(Rejection, OfDraftsThatKnowTheOneBefore) {
   const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
   const auto model = Model::load(*ops, models_folder() / "pebble-11m", 128);
   const Tokenizer tokenizer = Tokenizer::from_file(models_folder() / "pebble-11m" / "tokenizer.json");
-  for (const char* head : {"dflash2", "dspark"}) {
+  for (const char* head : {"dflash2", "dspark", "lilicorr"}) {
     SCOPED_TRACE(head);
     const HeadDrafter drafter(head);
     DecoderSpec spec{"dflash", drafter.folder(), {.width = 8}};

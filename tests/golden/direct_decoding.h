@@ -82,10 +82,12 @@ class DirectDecoder {
     return last_logits(hidden.rows);
   }
 
-  /// What a candidate selector says of the slots that predict.
+  /// What a head with candidates says of the slots that predict.
   SelectedEdges select(Tensor hidden, Tensor logits, int32_t last_token) {
-    const CandidateSelector::Begin begin = {0, last_token};
-    return drafter_->selector()->score(model_.ops(), hidden, logits, {&begin, 1});
+    const CandidateRows::Begin begin = {0, last_token};
+    Tensor features;
+    if (drafter_->selector()->sees_blocks()) features = drafter_->features(aux_hidden_.part(newest_row_, 1));
+    return drafter_->selector()->score(model_.ops(), {hidden, logits, {&begin, 1}, features});
   }
 
   /// The first rows of logits over the draft vocabulary, as the last call left them.
@@ -127,6 +129,7 @@ class DirectDecoder {
   void write_context(const std::vector<int32_t>& ids, int32_t start) {
     fill(ids, start);
     drafter_->write_context(aux_hidden_.narrow(static_cast<int32_t>(ids.size())), batch_.rows(), *kv_);
+    newest_row_ = static_cast<int32_t>(ids.size()) - 1;
   }
 
   DirectRun speculate(const std::vector<int32_t>& prompt, int32_t max_new, const std::vector<int32_t>& stops,
@@ -198,6 +201,7 @@ class DirectDecoder {
   DflashDrafter* drafter_;
   RowBatch batch_;
   DeviceArray<int32_t> pages_;
+  int32_t newest_row_ = 0;  // of aux_hidden_: before the last token
   std::unique_ptr<KvMemory> kv_;
   int32_t logged_from_ = 0;  // position of the first row of the logs
   std::unique_ptr<Buffer> storage_;

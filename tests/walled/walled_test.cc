@@ -129,14 +129,20 @@ void expect_same(const std::vector<Answer>& found, const std::vector<Answer>& ex
 TEST(Wall, DraftedAnswersAreThoseOfTheReference) {
   const auto ref = make_device("ref", {});
   const std::vector<Answer> expected = answers(*ref, models_folder() / "pebble-11m", {}, requests(12));
-  const HeadDrafter selecting("dflash2");
-  for (const auto& [window, branches, selects] :
-       {std::tuple{0, 0, false}, {0, 3, false}, {32, 0, false}, {32, 3, false}, {0, 0, true}, {32, 3, true}}) {
+  const HeadDrafter selecting("dflash2"), lattice("lilicorr");
+  const std::filesystem::path plain = models_folder() / "pebble-11m-dflash";
+  for (const auto& [window, branches, drafter] : {std::tuple{0, 0, plain},
+                                                  {0, 3, plain},
+                                                  {32, 0, plain},
+                                                  {32, 3, plain},
+                                                  {0, 0, selecting.folder()},
+                                                  {32, 3, selecting.folder()},
+                                                  {0, 0, lattice.folder()},
+                                                  {32, 3, lattice.folder()}}) {
+    SCOPED_TRACE(drafter.string());
     WalledOps walled;
     Configuration drafted;
-    drafted.decoder = {"dflash",
-                       selects ? selecting.folder() : models_folder() / "pebble-11m-dflash",
-                       {branches > 0 ? 8 : 16, window, 1, DenoiseSchedule::kCosine, branches}};
+    drafted.decoder = {"dflash", drafter, {branches > 0 ? 8 : 16, window, 1, DenoiseSchedule::kCosine, branches}};
     drafted.depth = 2;
     drafted.prefill_chunk = 13;
     expect_same(answers(walled, models_folder() / "pebble-11m", drafted, requests(12)), expected);

@@ -19,6 +19,8 @@ DFlash2 adds to that, with z the normed rows that enter attention or MLP of a la
   score        of candidate b after token a: U[b] + sum(A[a] * (W y) * B[b]), y the final hidden state of the slot; drafts are a walk
                from the last token on, each the best candidate after the one before it
 
+LiLiCorr takes candidates likewise, and scores of lattice_reference.py; its layers may convolve as those of DFlash2 do.
+
 DSpark adds to DFlash: the logits of a slot grow by W2 e, where e = W1[token before it], or with a gate sigmoid(G [y; e] + g) * e; drafts
 are chosen slot by slot, the first after the last token.
 """
@@ -27,6 +29,8 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+
+from lattice_reference import Lattice
 
 
 @dataclass
@@ -50,6 +54,7 @@ class DrafterConfig:
     softcap: float | None = None
     conv: tuple | None = None  # taps, channels of a group
     top_k: int = 0  # candidates of a slot; 0: no selector
+    lattice: dict | None = None  # the settings of LiLiCorr's head
     markov: str = ""  # "vanilla" or "gated"; "": no such head
 
     @property
@@ -71,7 +76,10 @@ def read_config(raw):
         block = raw["block_size"] if "block_size" in raw else extra["block_size"]
     dflash2 = raw.get("speculators_model_type", extra.get("projector_type", "")) == "dflash2" or "DFlash2DraftModel" in raw["architectures"]
     dspark = raw.get("speculators_model_type", extra.get("projector_type", "")) == "dspark" or "Qwen3DSparkModel" in raw["architectures"]
+    lilicorr = extra.get("projector_type", "") == "lilicorr" or "LiLiCorrDraftModel" in raw["architectures"]
     head = raw if speculators else extra
+    convolves = dflash2 or (lilicorr and "conv_kernel_size" in head)
+    top_k = head["selector_top_k"] if dflash2 else head["lilicorr_candidate_topk"] if lilicorr else 0
     causal = raw.get("is_causal")
     if speculators and raw.get("sliding_window_non_causal", dflash2):
         causal = False
@@ -79,7 +87,7 @@ def read_config(raw):
         hidden=net["hidden_size"], heads=net["num_attention_heads"], kv_heads=net["num_key_value_heads"], head_dim=net["head_dim"],
         layers=net["num_hidden_layers"], eps=net["rms_norm_eps"], theta=rope["rope_theta"], layer_types=net["layer_types"],
         window=net.get("sliding_window") or 0, block=block, aux_layers=aux_layers, mask_id=mask_id, is_causal=causal,
-        conv=(head["conv_kernel_size"], head["conv_group_size"]) if dflash2 else None, top_k=head["selector_top_k"] if dflash2 else 0,
+        conv=(head["conv_kernel_size"], head["conv_group_size"]) if convolves else None, top_k=top_k, lattice=head if lilicorr else None,
         from_anchor=raw.get("sample_from_anchor", dspark), markov=head["markov_head_type"] if dspark else "", embed_scale=extra.get("input_embedding_scale", 1.0),
         output_multiplier=extra.get("output_multiplier", 1.0), softcap=extra.get("final_logit_softcapping"))
 
@@ -106,6 +114,8 @@ class Drafter:
         self.embedding = weights.get("embed_tokens.weight", target_embedding)
         self.head = weights.get("lm_head.weight", target_head)
         self.offsets = weights.get("d2t")
+        self.target_embedding = target_embedding
+        self.lattice = Lattice(config.lattice, config.eps, weights) if config.lattice else None
         self.reset()
 
     def reset(self):
@@ -128,6 +138,7 @@ class Drafter:
     def extend(self, context):
         """Append context rows [T, H] of the next T committed positions to the cache: all that is ever cached."""
         start = len(self.cache[0][0])
+        self.newest = context[-1]
         positions = torch.arange(start, start + len(context))
         for i, (old_keys, old_values) in enumerate(self.cache):
             keys, values = self.keys_values(i, context, positions)
@@ -190,6 +201,9 @@ class Drafter:
 
     def edges(self, hidden, logits, last_token):
         """[slots, top_k, top_k]: scores of a slot's candidates after each of the slot before; of the first slot all after the last token."""
+        if self.lattice:
+            ids = self.candidates(logits)
+            return self.lattice.edges(self.target_embedding[ids] * self.c.embed_scale, hidden, logits, ids, self.newest)
         name = "candidate_selector"
         before_codes, after_codes = self.w[f"{name}.predecessor_codebook"], self.w[f"{name}.successor_codebook"]
         projected, ids = self.linear(f"{name}.hidden_projection", hidden), self.candidates(logits)

@@ -56,6 +56,16 @@ def z_lab_2(architecture="DFlash2DraftModel", dflash=None, **overrides):
     return {**config, "architectures": [architecture], "auto_map": {"AutoModel": f"dflash.{architecture}"}}
 
 
+LILICORR = {"lilicorr_enabled": True, "lilicorr_candidate_topk": 4, "lilicorr_hidden_size": 32, "lilicorr_num_layers": 2,
+            "lilicorr_num_heads": 4, "lilicorr_mlp_ratio": 1.5, "lilicorr_factor_dim": 16, "lilicorr_vector_eps": 1e-4,
+            "lilicorr_logit_scale": 8.0}
+
+
+def one_layer(head, aux_layers=(2,), block=6):
+    """As small as a drafter can be: what its head adds is what the golden is about."""
+    return z_lab(aux_layers, block, head, num_hidden_layers=1, layer_types=["full_attention"])
+
+
 def deepspec():
     """Flat, with an embedding and a head of its own."""
     return {"architectures": ["Qwen3DSparkModel"], "num_target_layers": 4, "block_size": 7, "mask_token_id": 95, "target_layer_ids": [0, 1, 2],
@@ -100,6 +110,7 @@ def variants():
         "dspark": (deepspec(), None),
         "speculators_dspark": (speculators(True, "dspark", "DSparkSpeculator", head={
             "markov_rank": 12, "markov_head_type": "gated", "confidence_head_with_markov": False}), None),
+        "lilicorr": (one_layer({"projector_type": "lilicorr", **LILICORR}), None),
     }
 
 
@@ -150,7 +161,9 @@ def random_weights(raw, config, seed):
             taps, group = config.conv
             out.append(weight(f"{name}{part}.base_kernel", (2, taps, h), dtype, 0.5, 0.4))
             matrix(f"{name}{part}.kernel_projection.weight", 2 * taps * (h // group), h, 0.3)
-    if config.top_k:
+    if config.lattice:
+        lattice_weights(config, matrix, vector, lambda name, shape: out.append(weight(name, shape, dtype, UNIT)))
+    elif config.top_k:
         rank = raw["selector_rank"] if "selector_rank" in raw else raw["dflash_config"]["selector_rank"]
         matrix("candidate_selector.hidden_projection.weight", rank, h)
         for part in ("predecessor", "successor"):
@@ -179,6 +192,41 @@ def random_weights(raw, config, seed):
         out.append(table("t2d", (net["vocab_size"],), "BOOL", [i in kept for i in range(net["vocab_size"])]))
         out.append(table("d2t", (len(kept),), "I64", [id - i for i, id in enumerate(kept)]))
     return out
+
+
+def lattice_weights(config, matrix, vector, tensor):
+    """Those of LiLiCorr's head, none of which is small enough to be left out unseen."""
+    of = {key.removeprefix("lilicorr_"): value for key, value in config.lattice.items()}
+    h, inner, factor, name = of["hidden_size"], int(of["hidden_size"] * of["mlp_ratio"]), of["factor_dim"], "lilicorr."
+
+    def linear(part, rows, columns, gain=1.0, joint="."):
+        matrix(f"{name}{part}{joint}weight", rows, columns, gain)
+        vector(f"{name}{part}{joint}bias", rows, 0.3, 0.0)
+
+    linear("token_proj", h, config.hidden, 2.0)
+    linear("pass_hidden_proj", h, config.hidden)
+    vector(f"{name}feature_mlp.0.weight", 5, 0.3, 1.0)
+    vector(f"{name}feature_mlp.0.bias", 5, 0.3, 0.0)
+    linear("feature_mlp.1", h, 5)
+    linear("feature_mlp.3", h, h)
+    tensor(f"{name}slot_embedding", (1, 1, config.block - 1, 1, h))
+    tensor(f"{name}rank_embedding", (1, 1, 1, config.top_k, h))
+    tensor(f"{name}relative_slot_bias", (of["num_heads"], 2 * config.block - 1))
+    tensor(f"{name}same_slot_bias", (of["num_heads"],))
+    linear("context_proj", h, config.hidden)
+    for i in range(of["num_layers"]):
+        layer = f"layers.{i}."
+        for part in ("attn_norm", "mlp_norm"):
+            vector(f"{name}{layer}{part}.weight", h, 0.2, 1.0)
+        linear(f"{layer}attn.in_proj", 3 * h, h, joint="_")
+        linear(f"{layer}attn.out_proj", h, h)
+        linear(f"{layer}mlp.0", inner, h)
+        linear(f"{layer}mlp.2", h, inner)
+    for part in ("output_norm", "anchor_norm"):
+        vector(f"{name}{part}.weight", h, 0.2, 1.0)
+    linear("factor_input_proj", h, 3 * h, 2.0)
+    for part in ("out_head", "in_head", "anchor_out_head"):
+        linear(part, factor, h)
 
 
 def make_drafter(raw, stored, target):
@@ -258,7 +306,9 @@ def draft_call(prefix, drafter, new_ids, features, last_token, margins, out):
         out[f"{prefix}.confidences"] = drafter.confidences(speaking[0], drafted, last_token)
     if drafter.c.top_k:
         out.update({f"{prefix}.candidates": drafter.candidates(speaking[1]), f"{prefix}.edges": drafter.edges(*speaking, last_token)})
-    out.update({f"{prefix}.new_ids": torch.tensor(new_ids), f"{prefix}.features": features, f"{prefix}.context": context,
+    if drafter.c.layers > 1:  # of the smallest they would say again what others say
+        out.update({f"{prefix}.features": features, f"{prefix}.context": context})
+    out.update({f"{prefix}.new_ids": torch.tensor(new_ids),
                 f"{prefix}.start": torch.tensor([len(drafter.cache[0][0])]), f"{prefix}.anchor": torch.tensor([last_token]),
                 f"{prefix}.draft_hidden": hidden, f"{prefix}.draft_logits": logits, f"{prefix}.drafted_ids": drafted})
 

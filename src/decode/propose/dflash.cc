@@ -84,10 +84,19 @@ void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
   batch_ = std::make_unique<RowBatch>(ops_, rows, limits.max_slots);
   logits_ = std::make_unique<LogitsBuffer>(ops_, kLogitRows, drafter_->config().draft_vocab);
   entries_ = {ops_, kLogitRows};
-  if (CandidateSelector* const selector = drafter_->selector()) {
+  if (CandidateHead* const selector = drafter_->selector()) {
     selector->reserve(ops_, kLogitRows);
-    walk_ = std::make_unique<SelectorWalk>(ops_, selector->config(), drafter_->config().vocab);
+    walk_ = std::make_unique<SelectorWalk>(ops_, selector->candidates(), drafter_->config().vocab);
     begins_.reserve(kLogitRows);
+    if (selector->sees_blocks()) {
+      const int32_t width = aux_width();
+      const DType type = ops_.activation_type();
+      before_storage_ =
+          ops_.allocate(bytes_of(type) * static_cast<size_t>(limits.max_slots) * static_cast<size_t>(width));
+      before_rows_ = {before_storage_->data(), limits.max_slots, width, width, type};
+      block_slots_ = {ops_, limits.max_slots};
+      host_block_slots_.reserve(static_cast<size_t>(limits.max_slots));
+    }
   }
   if (MarkovHead* const markov = drafter_->markov()) {
     markov->reserve(ops_);
@@ -150,7 +159,8 @@ void DflashProposer::fill_batch() {
     const ChainSpan& span = *block.span;
     batch_->begin_sequence(span.pages, span.context_begin);
     const int32_t rows = from_anchor ? span.draft_rows - 1 : span.draft_rows;
-    const int32_t looked_at = block.tree ? span.draft_rows : span.width;
+    const bool whole = block.tree || sees_blocks();
+    const int32_t looked_at = whole ? span.draft_rows : span.width;
     const int32_t last = from_anchor ? looked_at - 1 : looked_at;
     for (int32_t r = 0; r < rows; ++r) {
       batch_->add_row(span.ids[r], span.start + r, span.start + rows);
@@ -193,11 +203,26 @@ void DflashProposer::run_pass(SlotTable& slots) {
   }
 }
 
+bool DflashProposer::sees_blocks() const {
+  const CandidateHead* const selector = drafter_->selector();
+  return selector != nullptr && selector->sees_blocks();
+}
+
+Tensor DflashProposer::features_before(std::span<const Block> blocks) {
+  host_block_slots_.clear();
+  for (const Block& block : blocks) host_block_slots_.push_back(block.span->slot);
+  block_slots_.upload(host_block_slots_);
+  const Tensor rows = before_rows_.narrow(static_cast<int32_t>(blocks.size()));
+  ops_.gather_rows(newest_, block_slots_.device(), rows);
+  return drafter_->features(rows);
+}
+
 void DflashProposer::walk_candidates(std::span<Block> blocks, SlotTable& slots, Tensor hidden, Tensor logits) {
   const auto row_of = [&](const Block& block) { return block.first_output - blocks.front().first_output; };
   begins_.clear();
   for (const Block& block : blocks) begins_.push_back({row_of(block), block.span->ids[0]});
-  const SelectedEdges edges = drafter_->selector()->score(ops_, hidden, logits, begins_);
+  const Tensor features = sees_blocks() ? features_before(blocks) : Tensor{};
+  const SelectedEdges edges = drafter_->selector()->score(ops_, {hidden, logits, begins_, features});
   for (const Block& block : blocks) {
     ChainSpan& span = *block.span;
     walk_->begin(edges, row_of(block), span, slots[span.slot]);

@@ -42,6 +42,8 @@ class DflashProposer final : public Proposer {
   std::string name() const override { return "dflash"; }
   int32_t max_width() const override { return options_.width; }
   int32_t max_branches() const override;
+  bool reads_newest() const override { return sees_blocks(); }
+  bool fills_whole_blocks() const override { return sees_blocks(); }
   bool adapts_width() const override { return adapts_; }
   std::span<const AuxLayer> aux_layers() const override { return drafter_->aux_layers(); }
   int32_t aux_width() const override { return drafter_->aux_width(); }
@@ -49,6 +51,7 @@ class DflashProposer final : public Proposer {
   KeysSeen keys_seen() const override;
   void register_state(KvLayout& layout) override { drafter_->register_state(layout); }
   void start(const StepLimits& limits, const KvMemory& kv) override;
+  void set_newest(Tensor newest) override { newest_ = newest; }
   void admit(int32_t slot, const Slot& state, std::span<const int32_t> tokens) override;
   void propose(std::span<ChainSpan> spans, SlotTable& slots) override;
   const float* draft_distribution(int32_t slot, int32_t index) const override;
@@ -69,9 +72,13 @@ class DflashProposer final : public Proposer {
     int32_t candidate[kMaxWidth] = {};  // of this pass
   };
 
+  /// Whether the drafter's selector does.
+  bool sees_blocks() const;
   void run_pass(SlotTable& slots);
   /// Rows of a tree, or a chain, of the drafter's candidates. hidden and logits begin with the first block's.
   void walk_candidates(std::span<Block> blocks, SlotTable& slots, Tensor hidden, Tensor logits);
+  /// The target's features before the last token of each block.
+  Tensor features_before(std::span<const Block> blocks);
   void fill_batch();
   /// Drafts whose logits depend on the one before, of all blocks together, position by position.
   void choose_in_turn(std::span<Block> blocks, SlotTable& slots, Tensor hidden, Tensor logits);
@@ -95,7 +102,11 @@ class DflashProposer final : public Proposer {
   DeviceArray<int32_t> entries_;  // of the draft vocabulary, for rows whose logits nothing else needs
   DraftTreeBuilder builder_;
   std::unique_ptr<SelectorWalk> walk_;  // where the drafter has a selector
-  std::vector<CandidateSelector::Begin> begins_;
+  std::vector<CandidateRows::Begin> begins_;
+  Tensor newest_, before_rows_;  // of all slots, of the blocks of a call: where the selector sees_blocks()
+  std::unique_ptr<Buffer> before_storage_;
+  DeviceArray<int32_t> block_slots_;
+  std::vector<int32_t> host_block_slots_;
   std::vector<MarkovHead::Step> steps_;
   std::vector<int32_t> before_;  // the token before each row of the logits
   std::vector<Block> blocks_;

@@ -7,13 +7,13 @@
 
 namespace ashlar {
 
-SelectorWalk::SelectorWalk(Ops& ops, const SelectorConfig& selector, int32_t vocab)
+SelectorWalk::SelectorWalk(Ops& ops, int32_t candidates, int32_t vocab)
     : ops_(ops),
-      scores_(static_cast<size_t>(selector.top_k)),
+      scores_(static_cast<size_t>(candidates)),
       distribution_(static_cast<size_t>(vocab)),
       likeliest_(static_cast<size_t>(kMaxWidth) * scores_.size()),
       known_(likeliest_.size()) {
-  scratch_.reserve(selector.top_k);
+  scratch_.reserve(candidates);
 }
 
 void SelectorWalk::begin(const SelectedEdges& edges, int32_t first_row, const ChainSpan& span, const Slot& slot) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Drafts from a candidate selector: a walk along a block, position by position, each draft chosen among the scores of
-// what may follow the one before it, by the request's own sampling and its noise. What a draft was drawn from is known,
-// so that rejection may ask for it; and a tree grows along the likeliest edges. Source: DFlash2 (z-lab/dflash).
+// Drafts from a head that has candidates: a walk along a block, position by position, each draft chosen among the
+// scores of what may follow the one before it, by the request's own sampling and its noise. What a draft was drawn from
+// is known, so that rejection may ask for it; and a tree grows along the likeliest edges. Source: DFlash2
+// (z-lab/dflash).
 
 #include <span>
 #include <vector>
@@ -10,13 +11,14 @@
 #include "decode/propose/draft_tree.h"
 #include "decode/propose/proposer.h"
 #include "device/sampling/sampler.h"
-#include "model/drafters/heads/candidate_selector.h"
+#include "model/drafters/heads/candidate_head.h"
 
 namespace ashlar {
 
 class SelectorWalk final : public CandidateSource {
  public:
-  SelectorWalk(Ops& ops, const SelectorConfig& selector, int32_t vocab);
+  /// `candidates`: of a position.
+  SelectorWalk(Ops& ops, int32_t candidates, int32_t vocab);
 
   /// The block of `span`: row `first_row` of the edges says what follows its last token. All
   /// outlive the walk along it.

@@ -129,6 +129,7 @@ struct DrafterNames {
   const char* selector_projection = "candidate_selector.hidden_projection";
   const char* selector_predecessors = "candidate_selector.predecessor_codebook";
   const char* selector_successors = "candidate_selector.successor_codebook";
+  const char* lattice = "lilicorr.";  ///< then "in_head" and so on
   const char* markov_codes = "markov_head.markov_w1";
   const char* markov_outputs = "markov_head.markov_w2";
   const char* markov_gate = "markov_head.gate_proj";

@@ -113,6 +113,14 @@ std::vector<float> WeightBinder::table(const std::string& name, int64_t rows, in
   return values;
 }
 
+std::vector<float> WeightBinder::values(const std::string& name, const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (const int64_t extent : shape) count *= extent;
+  std::vector<float> values(static_cast<size_t>(count));
+  decode_rows(view(take(name, shape), 1, count), 0, 1, values.data());
+  return values;
+}
+
 DeviceVector WeightBinder::norm(const std::string& name, int64_t n, bool from_one) {
   std::vector<float> values = vector(name + ".weight", n);
   for (float& value : values) value += from_one ? 1.0F : 0.0F;

@@ -52,6 +52,8 @@ class WeightBinder {
   std::vector<float> row(const std::string& name, int64_t n);
   /// The values of a tensor [rows, cols].
   std::vector<float> table(const std::string& name, int64_t rows, int64_t cols);
+  /// The values of a tensor of this shape.
+  std::vector<float> values(const std::string& name, const std::vector<int64_t>& shape);
   DeviceVector device_vector(const std::string& name, int64_t n) { return {ops_, vector(name, n)}; }
   /// The weight NAME.weight of a norm. `from_one`: it is stored as what it has more than one.
   DeviceVector norm(const std::string& name, int64_t n, bool from_one);

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "model/drafters/draft_vocabulary.h"
+#include "model/drafters/heads/candidate_lattice.h"
+#include "model/drafters/heads/candidate_selector.h"
 
 namespace ashlar {
 namespace {
@@ -71,7 +73,7 @@ DflashDrafter::DflashDrafter(const Model& target, DflashConfig config, WeightBin
   if (config_.names.rope_factors != nullptr) binder.ignore(config_.names.rope_factors);
   if (config_.own_vocabulary || config_.may_own_vocabulary) bind_vocabulary(binder);
   if (config_.markov) bind_markov(binder);
-  if (config_.selector) bind_selector(binder);
+  if (config_.selector || config_.lattice) bind_selector(binder);
   if (!own_head_ && !is_tied()) quantised_head_ = ops_.repack(target_.head_weight(), Products::kPropose);
 }
 
@@ -102,7 +104,13 @@ void DflashDrafter::bind_selector(WeightBinder& binder) {
                                "; a drafter with a candidate selector needs the target's ids");
   }
   id_map_.clear();
-  selector_ = std::make_unique<CandidateSelector>(binder, find_prefix(binder), config_.names, *config_.selector,
+  const std::string prefix = find_prefix(binder);
+  if (config_.lattice) {
+    selector_ =
+        std::make_unique<CandidateLattice>(binder, prefix + config_.names.lattice, config_, target_.embedding());
+    return;
+  }
+  selector_ = std::make_unique<CandidateSelector>(binder, prefix, config_.names, *config_.selector,
                                                   config_.stack.hidden, config_.vocab, config_.output_multiplier);
 }
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "model/drafters/dflash_config.h"
-#include "model/drafters/heads/candidate_selector.h"
+#include "model/drafters/heads/candidate_head.h"
 #include "model/drafters/heads/confidence_head.h"
 #include "model/drafters/heads/markov_head.h"
 #include "model/mixers/attention.h"
@@ -46,7 +46,7 @@ class DflashDrafter {
 
   /// Chooses among the likeliest tokens of each position, by the one before it; null: the drafter has none. Its rows
   /// are those that forward() returns, its logits those of head().
-  CandidateSelector* selector() { return selector_.get(); }
+  CandidateHead* selector() { return selector_.get(); }
 
   /// Adds to logits what the token before each position says; null: the drafter has none. The same rows.
   MarkovHead* markov() { return markov_.get(); }
@@ -80,7 +80,7 @@ class DflashDrafter {
   std::unique_ptr<Weight> own_embedding_, own_head_;
   /// The target's head in 8 bits, for a drafter without its own; null where the device does not gain by that.
   std::unique_ptr<Weight> quantised_head_;
-  std::unique_ptr<CandidateSelector> selector_;
+  std::unique_ptr<CandidateHead> selector_;
   std::unique_ptr<MarkovHead> markov_;
   std::unique_ptr<ConfidenceHead> confidence_;
   std::vector<int32_t> id_map_;

@@ -25,6 +25,18 @@ struct MarkovConfig {
   int32_t confidence_width = 0;
 };
 
+/// A head that chooses among candidates by a small transformer over all of a block.
+struct LatticeConfig {
+  int32_t top_k = 0;   ///< candidates of a position
+  int32_t hidden = 0;  ///< of the transformer, with its layers and heads
+  int32_t layers = 0;
+  int32_t heads = 0;
+  int32_t inner = 0;      ///< of its MLPs
+  int32_t factor = 0;     ///< numbers of the vectors that a score is the cosine of
+  float vector_eps = 0;   ///< least length that these are divided by
+  float logit_scale = 0;  ///< multiplies the cosine
+};
+
 struct DflashConfig {
   StackConfig stack;
   DrafterNames names;
@@ -40,6 +52,7 @@ struct DflashConfig {
   bool sample_from_anchor = false;         ///< slot k predicts position start + k + 1 instead of start + k
   std::string head = "dflash";             ///< what makes tokens of the block's hidden states: one of draft_heads()
   std::optional<SelectorConfig> selector;  ///< of heads that choose among candidates
+  std::optional<LatticeConfig> lattice;    ///< the same
   std::optional<MarkovConfig> markov;
   bool may_own_vocabulary = false;  ///< may bring embed_tokens and lm_head
   bool tied_head = false;           ///< an embedding of its own without a head is the head as well

@@ -29,6 +29,7 @@ class Repairs {
     }
   }
   void slots() {
+    if (config_.lattice) return;  // which has places for one convention only
     DflashRepair& repair = add(std::string("sample_from_anchor ") + (config_.sample_from_anchor ? "false" : "true"));
     repair.config.sample_from_anchor = !config_.sample_from_anchor;
   }

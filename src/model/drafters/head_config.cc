@@ -5,11 +5,14 @@
 #include <iterator>
 
 #include "device/draft_heads.h"
+#include "device/sampling/sampling_params.h"
 
 namespace ashlar {
 namespace {
 
 constexpr int64_t kMaxRank = 1 << 14;
+constexpr int64_t kMaxLatticeLayers = 64;
+constexpr double kMaxMlpRatio = 16;
 
 /// Values that some heads' checkpoints lack.
 struct HeadDefaults {
@@ -30,6 +33,12 @@ class HeadFields {
     return fallback != nullptr ? holder(key).string(key, fallback) : holder(key).string(key);
   }
   bool boolean(const std::string& key, bool fallback) const { return holder(key).boolean(key, fallback); }
+  double number(const std::string& key, double low, double high) const { return holder(key).number(key, low, high); }
+  /// Whether the key is there and says more than that there is none.
+  bool is_set(const std::string& key) const {
+    const JsonFields& fields = holder(key);
+    return fields.has(key) && fields.raw(key) != Json(false) && fields.raw(key) != Json(0);
+  }
   [[noreturn]] void fail(const std::string& key, const std::string& expected) const { holder(key).fail(key, expected); }
 
  private:
@@ -43,7 +52,7 @@ class HeadFields {
 
 void read_plain(const HeadFields&, const HeadDefaults&, DflashConfig&) {}
 
-void read_dflash2(const HeadFields& fields, const HeadDefaults& defaults, DflashConfig& config) {
+void read_conv(const HeadFields& fields, const HeadDefaults& defaults, DflashConfig& config) {
   const BlockConvConfig conv = {
       fields.integer("conv_kernel_size", std::min<int64_t>(config.block_size, kMaxConvTaps), defaults.conv_taps),
       fields.integer("conv_group_size", config.stack.hidden, defaults.conv_group)};
@@ -51,10 +60,39 @@ void read_dflash2(const HeadFields& fields, const HeadDefaults& defaults, Dflash
     fields.fail("conv_group_size", "a divisor of the hidden size, " + std::to_string(config.stack.hidden));
   }
   config.stack.block_conv = conv;
+}
+
+void read_dflash2(const HeadFields& fields, const HeadDefaults& defaults, DflashConfig& config) {
+  read_conv(fields, defaults, config);
   if (config.output_multiplier == 0) fields.fail("output_multiplier", "a number other than 0");
   const int64_t most = std::min(config.draft_vocab, kMaxCandidates);
   config.selector = SelectorConfig{fields.integer("selector_rank", kMaxRank, defaults.rank),
                                    fields.integer("selector_top_k", most, defaults.top_k)};
+}
+
+void read_lilicorr(const HeadFields& fields, const HeadDefaults& defaults, DflashConfig& config) {
+  if (!fields.boolean("lilicorr_enabled", true)) fields.fail("lilicorr_enabled", "true, or nothing");
+  if (fields.is_set("conv_kernel_size") || fields.is_set("conv_group_size")) read_conv(fields, defaults, config);
+  if (config.output_multiplier != 1) fields.fail("output_multiplier", "1, with this head");
+  if (config.sample_from_anchor) fields.fail("sample_from_anchor", "false, with this head");
+  // Sizes bound the memory of what is packed before a tensor is found to have another shape.
+  const int64_t most = std::min({config.vocab, kMaxCandidates, kMaxTopLogprobs});
+  LatticeConfig lattice;
+  lattice.top_k = fields.integer("lilicorr_candidate_topk", most, 0);
+  lattice.hidden =
+      fields.is_set("lilicorr_hidden_size") ? fields.integer("lilicorr_hidden_size", kMaxRank, 0) : config.stack.hidden;
+  lattice.layers = fields.integer("lilicorr_num_layers", kMaxLatticeLayers, 0);
+  lattice.heads = fields.integer("lilicorr_num_heads", kMaxRank, 0);
+  if (lattice.hidden % lattice.heads != 0) {
+    fields.fail("lilicorr_num_heads", "a divisor of the head's hidden size, " + std::to_string(lattice.hidden));
+  }
+  const double ratio = fields.number("lilicorr_mlp_ratio", 0, kMaxMlpRatio);
+  lattice.inner = static_cast<int32_t>(ratio * lattice.hidden);
+  if (lattice.inner < 1) fields.fail("lilicorr_mlp_ratio", "a number that leaves the MLP a width");
+  lattice.factor = fields.integer("lilicorr_factor_dim", kMaxRank, 0);
+  lattice.vector_eps = static_cast<float>(fields.number("lilicorr_vector_eps", 1e-12, 0.5));
+  lattice.logit_scale = static_cast<float>(fields.number("lilicorr_logit_scale", 1e-6, 1e6));
+  config.lattice = lattice;
 }
 
 void read_dspark(const HeadFields& fields, const HeadDefaults& defaults, DflashConfig& config) {
@@ -79,33 +117,33 @@ struct Head {
   const char* name;          // in projector_type and speculators_model_type
   const char* architecture;  // in architectures, where nothing else says it
   void (*read)(const HeadFields& fields, const HeadDefaults& defaults, DflashConfig& config);
+  bool in_speculators = true;  // whether it exists in that form
 };
 
 constexpr Head kHeads[] = {
     {"dflash", "DFlashDraftModel", read_plain},
     {"dflash2", "DFlash2DraftModel", read_dflash2},
     {"dspark", "Qwen3DSparkModel", read_dspark},
+    {"lilicorr", "LiLiCorrDraftModel", read_lilicorr, false},
 };
 
-std::string known_heads() {
-  std::string names;
-  for (const Head& head : kHeads) names += std::string(names.empty() ? "" : " or ") + '"' + head.name + '"';
-  return names;
-}
-
-const Head& head_named(const JsonFields& fields, const char* key) {
+const Head& head_named(const JsonFields& fields, const char* key, bool in_speculators) {
   const std::string name = fields.string(key);
+  std::string known;
   for (const Head& head : kHeads) {
+    if (in_speculators && !head.in_speculators) continue;
     if (name == head.name) return head;
+    known += std::string(known.empty() ? "" : " or ") + '"' + head.name + '"';
   }
-  fields.fail(key, known_heads());
+  fields.fail(key, known);
 }
 
 // z-lab's own checkpoints name their head by the architecture alone, others by a projector.
 const Head& zlab_head(const JsonFields& fields, const JsonFields& variant) {
   constexpr const char* kProjector = "projector_type";
   for (const JsonFields* holder : {&variant, &fields}) {
-    if (holder->has(kProjector) && holder->raw(kProjector) != Json(false)) return head_named(*holder, kProjector);
+    if (holder->has(kProjector) && holder->raw(kProjector) != Json(false))
+      return head_named(*holder, kProjector, false);
   }
   if (fields.has("architectures")) {
     for (const std::string& architecture : fields.strings("architectures")) {
@@ -129,15 +167,17 @@ std::string head_of_zlab(const JsonFields& fields, const JsonFields& variant) {
   return zlab_head(fields, variant).name;
 }
 
-std::string head_of_speculators(const JsonFields& fields) { return head_named(fields, "speculators_model_type").name; }
+std::string head_of_speculators(const JsonFields& fields) {
+  return head_named(fields, "speculators_model_type", true).name;
+}
 
 void read_head(const JsonFields& inner, const JsonFields& outer, MissingValues missing, DflashConfig& config) {
   const auto* const head =
       std::find_if(std::begin(kHeads), std::end(kHeads), [&](const Head& known) { return config.head == known.name; });
   head->read({inner, outer}, missing == MissingValues::kRefused ? HeadDefaults{} : kSpeculatorsDefaults, config);
-  if (config.selector && config.draft_vocab != config.vocab) {
+  if ((config.selector || config.lattice) && config.draft_vocab != config.vocab) {
     outer.fail("draft_vocab_size", "the vocabulary of the target, " + std::to_string(config.vocab) +
-                                       " (candidates have codes by the target's ids)");
+                                       " (candidates and their codes go by the target's ids)");
   }
 }
 

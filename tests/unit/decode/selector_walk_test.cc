@@ -45,7 +45,7 @@ class Walk : public ::testing::Test {
   }
 
   std::unique_ptr<Ops> ops_ = make_ref_ops();
-  SelectorWalk walk_{*ops_, {8, kN}, kVocab};
+  SelectorWalk walk_{*ops_, kN, kVocab};
   std::vector<int32_t> ids_;
   std::vector<float> scores_;
   ChainSpan span_;

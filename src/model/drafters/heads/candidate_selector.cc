@@ -31,13 +31,13 @@ void CandidateSelector::reserve(Ops& ops, int32_t rows) {
   codes_ = ops.allocate(bytes_of(ops.activation_type()) * static_cast<size_t>((rows + 2 * n) * config_.rank));
 }
 
-SelectedEdges CandidateSelector::score(Ops& ops, Tensor hidden, Tensor logits, std::span<const Begin> begins) {
-  ASHLAR_CHECK_LE(hidden.rows, max_rows_);
-  const int32_t rows = hidden.rows, n = config_.top_k, rank = config_.rank;
-  const auto blocks = static_cast<int32_t>(begins.size());
+SelectedEdges CandidateSelector::score(Ops& ops, const CandidateRows& of) {
+  ASHLAR_CHECK_LE(of.hidden.rows, max_rows_);
+  const int32_t rows = of.hidden.rows, n = config_.top_k, rank = config_.rank;
+  const auto blocks = static_cast<int32_t>(of.begins.size());
   host_begins_.assign(static_cast<size_t>(rows), -1);
   host_anchors_.clear();
-  for (const Begin& begin : begins) {
+  for (const CandidateRows::Begin& begin : of.begins) {
     host_begins_[static_cast<size_t>(begin.row)] = static_cast<int32_t>(host_anchors_.size());
     host_anchors_.push_back(begin.token);
   }
@@ -57,8 +57,8 @@ SelectedEdges CandidateSelector::score(Ops& ops, Tensor hidden, Tensor logits, s
   const Candidates candidates = {n, ids, logits_.device()};
   const Tensor projected = {hidden_.device(), rows, rank, rank};
   const Tensor out = {found_.device() + id_bytes, rows, n * n, n * n};
-  ops.find_candidates(logits, candidates);
-  ops.linear(*projection_, hidden, Store::kOverwrite, projected);
+  ops.find_candidates(of.logits, candidates);
+  ops.linear(*projection_, of.hidden, Store::kOverwrite, projected);
   const Tensor of_anchors = codes(*predecessors_, anchors_.device(), blocks);
   const Tensor before = codes(*predecessors_, ids, rows * n);
   const Tensor after = codes(*successors_, ids, rows * n);
