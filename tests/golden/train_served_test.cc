@@ -41,6 +41,7 @@ TEST_P(ServedDrafter, LossIsThatOfItsLogits) {
   const std::unique_ptr<TrainOps> ops = make_train_ops("ref", {});
   TrainSettings settings;
   settings.gamma = 2;
+  settings.selector_weight = 0;  // whose loss is of other logits
   DrafterTrainer trainer(*ops, shape, settings, embedding, head);
   ASSERT_EQ(trainer.parameters().size(), drafter.tensors().size());
   for (const TrainParameter& p : trainer.parameters()) {
@@ -80,7 +81,8 @@ TEST_P(ServedDrafter, LossIsThatOfItsLogits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ServedDrafter,
-                         ::testing::Values("dflash_full", "dflash_block_in_config", "dflash_fitted"),
+                         ::testing::Values("dflash_full", "dflash_block_in_config", "dflash_fitted",
+                                           "dflash2_projector"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -86,6 +86,8 @@ TrainShape shape_of(const DflashConfig& config) {
   shape.vocab = config.vocab;
   shape.block = config.block_size;
   shape.mask_token_id = config.mask_id;
+  if (const auto& conv = config.stack.block_conv) shape.convolutions = {conv->taps, conv->group};
+  if (const auto& selector = config.selector) shape.selector = {selector->rank, selector->top_k};
   return shape;
 }
 

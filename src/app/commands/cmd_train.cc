@@ -15,6 +15,7 @@
 #include "io/weights/weights_mark.h"
 #include "measure/report/report_file.h"
 #include "measure/report/table.h"
+#include "model/drafters/head_config.h"
 #include "session/interrupt.h"
 #include "session/memory_plan.h"
 #include "session/output.h"
@@ -92,6 +93,7 @@ DflashConfig drafter_of(const TrainCommand& command, const TrainOptions& options
   DflashConfig config = folder.empty()
                             ? design_drafter(session.config(), options.drafter, mask_token_of(command, session))
                             : with_target_vocabulary(read_dflash_config(folder), session.config());
+  if (!options.drafter.head.empty()) add_head(options.drafter.head, config);
   check_fit(config, session.config());
   check_trainable(config);
   return config;
@@ -161,7 +163,7 @@ std::string plan_text(const Session& session, const DflashConfig& drafter, const
                       const DocumentSet& documents, const TrainOptions& options) {
   const TrainMemory memory = run.memory();
   const int64_t target = static_cast<int64_t>(session.model().weight_bytes());
-  std::string text = "drafter  " + std::to_string(drafter.stack.n_layers) + " layers, " +
+  std::string text = "drafter  " + drafter.head + ", " + std::to_string(drafter.stack.n_layers) + " layers, " +
                      format_count(memory.parameters) + " parameters, block " + std::to_string(drafter.block_size) +
                      ", reads layers " + list_text(drafter.aux_layers) + ", mask token " +
                      std::to_string(drafter.mask_id) + " " +

@@ -4,6 +4,7 @@
 #include "app/command_line/flags.h"
 #include "app/command_line/validators.h"
 #include "app/train/presets.h"
+#include "model/drafters/head_config.h"
 #include "train/data/example.h"
 
 namespace ashlar {
@@ -30,6 +31,12 @@ void add_drafter_options(CLI::App& app, TrainCommand& command) {
   app.add_option("--mask-token", command.mask_token,
                  "Token of masked positions, or its id (default: one that no text becomes)")
       ->type_name("TOKEN")
+      ->group(kGroup);
+  std::vector<std::pair<std::string, std::string>> heads;
+  for (const std::string& name : designed_heads()) heads.emplace_back(name, name);
+  add_choice<std::string>(app, "--head", wishes.head,
+                          "Plain, or with convolutions and a selector: better drafts, longer steps (default: dflash)",
+                          heads)
       ->group(kGroup);
   CLI::Option* from = app.add_option("--from", command.from, "Start from this drafter's weights, in its form");
   from->type_name("FOLDER")->group(kGroup);
@@ -108,6 +115,11 @@ void add_training_options(CLI::App& app, TrainOptions& options) {
                               "Positions of a block weigh by how likely they are reached, or less and less (default: "
                               "dpace)",
                               {{"dpace", PositionWeights::kDpace}, {"decay", PositionWeights::kDecay}})
+      ->group(kGroup);
+  app.add_option("--selector-weight", options.selector_weight, "What a selector's own loss counts next to --loss")
+      ->type_name("X")
+      ->transform(number(0, 1000))
+      ->capture_default_str()
       ->group(kGroup);
   add_choice<MatrixOptimiser>(app, "--optimizer", options.optimiser,
                               "AdamW, or Muon for matrices at ten times the learning rate: fewer steps, each of which "

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
+#include "base/error.h"
 #include "device/draft_heads.h"
 #include "device/sampling/sampling_params.h"
 
@@ -113,19 +115,37 @@ void read_dspark(const HeadFields& fields, const HeadDefaults& defaults, DflashC
 
 constexpr HeadDefaults kSpeculatorsDefaults = {2, 16, 256, 16, "vanilla", true};
 
+void design_plain(DflashConfig&) {}
+
+// Sizes of the published ones, down to what a small model has.
+void design_dflash2(DflashConfig& config) {
+  const HeadDefaults& usual = kSpeculatorsDefaults;
+  const int32_t hidden = config.stack.hidden;
+  config.stack.block_conv =
+      BlockConvConfig{std::min(usual.conv_taps, config.block_size), std::gcd(usual.conv_group, hidden)};
+  config.selector = SelectorConfig{std::min(usual.rank, hidden), std::min(usual.top_k, config.vocab)};
+}
+
 struct Head {
   const char* name;          // in projector_type and speculators_model_type
   const char* architecture;  // in architectures, where nothing else says it
   void (*read)(const HeadFields& fields, const HeadDefaults& defaults, DflashConfig& config);
-  bool in_speculators = true;  // whether it exists in that form
+  void (*design)(DflashConfig& config);  // null: is read only
+  bool in_speculators = true;            // whether it exists in that form
 };
 
 constexpr Head kHeads[] = {
-    {"dflash", "DFlashDraftModel", read_plain},
-    {"dflash2", "DFlash2DraftModel", read_dflash2},
-    {"dspark", "Qwen3DSparkModel", read_dspark},
-    {"lilicorr", "LiLiCorrDraftModel", read_lilicorr, false},
+    {"dflash", "DFlashDraftModel", read_plain, design_plain},
+    {"dflash2", "DFlash2DraftModel", read_dflash2, design_dflash2},
+    {"dspark", "Qwen3DSparkModel", read_dspark, nullptr},
+    {"lilicorr", "LiLiCorrDraftModel", read_lilicorr, nullptr, false},
 };
+
+const Head* find_head(const std::string& name) {
+  const auto* const head =
+      std::find_if(std::begin(kHeads), std::end(kHeads), [&](const Head& known) { return known.name == name; });
+  return head == std::end(kHeads) ? nullptr : head;
+}
 
 const Head& head_named(const JsonFields& fields, const char* key, bool in_speculators) {
   const std::string name = fields.string(key);
@@ -172,13 +192,45 @@ std::string head_of_speculators(const JsonFields& fields) {
 }
 
 void read_head(const JsonFields& inner, const JsonFields& outer, MissingValues missing, DflashConfig& config) {
-  const auto* const head =
-      std::find_if(std::begin(kHeads), std::end(kHeads), [&](const Head& known) { return config.head == known.name; });
-  head->read({inner, outer}, missing == MissingValues::kRefused ? HeadDefaults{} : kSpeculatorsDefaults, config);
+  find_head(config.head)
+      ->read({inner, outer}, missing == MissingValues::kRefused ? HeadDefaults{} : kSpeculatorsDefaults, config);
   if ((config.selector || config.lattice) && config.draft_vocab != config.vocab) {
     outer.fail("draft_vocab_size", "the vocabulary of the target, " + std::to_string(config.vocab) +
                                        " (candidates and their codes go by the target's ids)");
   }
+}
+
+std::vector<std::string> designed_heads() {
+  std::vector<std::string> names;
+  for (const Head& head : kHeads) {
+    if (head.design != nullptr) names.emplace_back(head.name);
+  }
+  return names;
+}
+
+void add_head(const std::string& name, DflashConfig& config) {
+  const auto fail = [&](const std::string& what) { throw Error("drafter", config.folder.string() + ": " + what); };
+  const Head* const head = find_head(name);
+  if (head == nullptr || head->design == nullptr) fail("the head '" + name + "' is none that drafters are given here");
+  if (config.head == name) return;
+  if (config.head != kHeads[0].name) fail("has the head '" + config.head + "'; expected '" + name + "' or none");
+  config.head = name;
+  head->design(config);
+}
+
+std::string architecture_of_head(const DflashConfig& config) { return find_head(config.head)->architecture; }
+
+Json words_of_head(const DflashConfig& config) {
+  Json words = Json::object();
+  if (const auto& conv = config.stack.block_conv) {
+    words["conv_kernel_size"] = conv->taps;
+    words["conv_group_size"] = conv->group;
+  }
+  if (config.selector) {
+    words["selector_rank"] = config.selector->rank;
+    words["selector_top_k"] = config.selector->top_k;
+  }
+  return words;
 }
 
 }  // namespace ashlar

@@ -4,6 +4,7 @@
 // the backbone that all share.
 
 #include <string>
+#include <vector>
 
 #include "io/json.h"
 #include "model/drafters/dflash_config.h"
@@ -21,5 +22,15 @@ enum class MissingValues : uint8_t { kRefused, kSpeculatorsDefaults };
 /// What config.head needs to know, from `inner` or where that has nothing from `outer`. The rest of `config` has been
 /// read. Throws Error("drafter", ...) for what this head cannot compute.
 void read_head(const JsonFields& inner, const JsonFields& outer, MissingValues missing, DflashConfig& config);
+
+/// Heads that add_head() gives a drafter, the plain one first.
+std::vector<std::string> designed_heads();
+/// Gives a drafter with the plain head one of those, with the sizes that published drafters have, as far as they fit
+/// this one. Throws Error("drafter", ...) for another head, or if the drafter has one already that is not this.
+void add_head(const std::string& name, DflashConfig& config);
+
+/// What z-lab's form says of config.head: the architecture, and what else read_head() reads, for dflash_config.
+std::string architecture_of_head(const DflashConfig& config);
+Json words_of_head(const DflashConfig& config);
 
 }  // namespace ashlar

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "io/durable_file.h"
 #include "io/mapped_file.h"
+#include "model/drafters/head_config.h"
 
 namespace ashlar {
 namespace {
@@ -28,11 +29,13 @@ double shortest(float value) {
 Json zlab_config(const DflashConfig& config) {
   const LayerAttention& layer = config.stack.layers.front();
   const Json layer_types(static_cast<size_t>(config.stack.n_layers), "full_attention");
-  return {{"architectures", {"DFlashDraftModel"}},
+  Json variant = {{"target_layer_ids", config.aux_layers}, {"mask_token_id", config.mask_id}};
+  variant.update(words_of_head(config));
+  return {{"architectures", {architecture_of_head(config)}},
           {"model_type", "qwen3"},
           {"block_size", config.block_size},
           {"num_target_layers", config.target_layers},
-          {"dflash_config", {{"target_layer_ids", config.aux_layers}, {"mask_token_id", config.mask_id}}},
+          {"dflash_config", variant},
           {"hidden_size", config.stack.hidden},
           {"intermediate_size", config.stack.intermediate},
           {"num_hidden_layers", config.stack.n_layers},

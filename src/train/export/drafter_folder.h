@@ -12,7 +12,7 @@
 namespace ashlar {
 
 /// What config.json of such a drafter says. Reading it gives the configuration again (read_dflash_config), which must
-/// be one of full attention over a plain rope, with the target's embedding and head.
+/// be one of full attention over a plain rope, with the target's embedding and head, and any of designed_heads().
 Json zlab_config(const DflashConfig& config);
 
 /// Makes the folder if need be and replaces its two files, each at once when it is on the disk: whenever this stops, an

@@ -2,6 +2,7 @@
 #include "train/export/speculators_config.h"
 
 #include "io/mapped_file.h"
+#include "model/drafters/head_config.h"
 #include "train/export/drafter_folder.h"
 
 namespace ashlar {
@@ -36,23 +37,26 @@ Json speculators_config(const DflashConfig& drafter, const ModelConfig& target) 
                          {"speculative_tokens", drafter.block_size - 1},
                          {"verifier_accept_k", 1},
                          {"accept_tolerance", 0.0}};
-  return {{"architectures", {"DFlashDraftModel"}},
-          {"speculators_model_type", "dflash"},
-          {"speculators_version", "0.7.0"},
-          {"draft_vocab_size", drafter.vocab},
-          {"block_size", drafter.block_size},
-          {"aux_hidden_state_layer_ids", layers},
-          {"mask_token_id", drafter.mask_id},
-          {"target_hidden_size", nullptr},
-          {"sample_from_anchor", false},
-          {"sliding_window_non_causal", false},
-          {"dtype", "bfloat16"},
-          {"transformer_layer_config", layer_config(drafter)},
-          {"speculators_config",
-           {{"algorithm", "dflash"},
-            {"default_proposal_method", "greedy"},
-            {"proposal_methods", Json::array({proposal})},
-            {"verifier", {{"name_or_path", target.folder.string()}, {"architectures", architectures_of(target)}}}}}};
+  Json out = {
+      {"architectures", {architecture_of_head(drafter)}},
+      {"speculators_model_type", drafter.head},
+      {"speculators_version", "0.7.0"},
+      {"draft_vocab_size", drafter.vocab},
+      {"block_size", drafter.block_size},
+      {"aux_hidden_state_layer_ids", layers},
+      {"mask_token_id", drafter.mask_id},
+      {"target_hidden_size", nullptr},
+      {"sample_from_anchor", false},
+      {"sliding_window_non_causal", false},
+      {"dtype", "bfloat16"},
+      {"transformer_layer_config", layer_config(drafter)},
+      {"speculators_config",
+       {{"algorithm", drafter.head},
+        {"default_proposal_method", "greedy"},
+        {"proposal_methods", Json::array({proposal})},
+        {"verifier", {{"name_or_path", target.folder.string()}, {"architectures", architectures_of(target)}}}}}};
+  out.update(words_of_head(drafter));
+  return out;
 }
 
 }  // namespace ashlar

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "decode/step.h"
+#include "model/drafters/head_config.h"
 #include "text/tokenizer/model_tokens.h"
 
 namespace ashlar {
@@ -77,16 +78,18 @@ DflashConfig design_drafter(const ModelConfig& target, const DrafterWishes& wish
   layer.rope.theta = stack.layers.front().rope.theta;
   layer.causal = false;
   config.stack.layers.assign(static_cast<size_t>(config.stack.n_layers), layer);
+  if (!wishes.head.empty()) add_head(wishes.head, config);
   return config;
 }
 
 void check_trainable(const DflashConfig& drafter) {
   const auto fail = [&](const std::string& what) {
     fail_design(drafter.folder.string() + ": " + what +
-                ", which is not trained here; expected a plain drafter in z-lab's "
-                "form");
+                ", which is not trained here; expected a drafter of full attention with "
+                "the target's vocabulary");
   };
-  if (drafter.head != "dflash") fail("has the head '" + drafter.head + "'");
+  const std::vector<std::string> heads = designed_heads();
+  if (std::ranges::find(heads, drafter.head) == heads.end()) fail("has the head '" + drafter.head + "'");
   if (drafter.own_vocabulary) fail("has a vocabulary of its own");
   if (drafter.sample_from_anchor) fail("predicts the next position from each slot");
   if (drafter.embedding_scale != 1.0F || drafter.output_multiplier != 1.0F || drafter.softcap != 0.0F) {

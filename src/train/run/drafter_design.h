@@ -18,6 +18,7 @@ struct DrafterWishes {
   int32_t block_size = 16;          ///< last token included
   std::vector<int32_t> aux_layers;  ///< empty: default_aux_layers
   std::optional<int32_t> mask_id;   ///< none: find_mask_token
+  std::string head;                 ///< of designed_heads(); empty: the plain one, or what a drafter has already
 };
 
 /// A sixth of the target's layers, at most 5: what published drafters of targets with 30 layers and more have, and
@@ -37,7 +38,8 @@ int32_t find_mask_token(const Tokenizer& tokenizer, int32_t vocab, const std::ve
 DflashConfig design_drafter(const ModelConfig& target, const DrafterWishes& wishes, int32_t mask_id);
 
 /// Throws Error("train", ...) if a drafter, which check_fit() accepts, has parts that are not trained: windows, biases,
-/// a vocabulary of its own, scaled embeddings or logits, or slots that predict the next position.
+/// a vocabulary of its own, scaled embeddings or logits, slots that predict the next position, or a head that is none
+/// of designed_heads().
 void check_trainable(const DflashConfig& drafter);
 
 }  // namespace ashlar

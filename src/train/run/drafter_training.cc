@@ -33,6 +33,7 @@ TrainSettings train_settings(const TrainOps& ops, const TrainOptions& options) {
   settings.distribution = options.distribution;
   settings.weights = options.weights;
   settings.matrices = options.optimiser;
+  settings.selector_weight = options.selector_weight;
   settings.seed = options.seed;
   return settings;
 }
@@ -95,6 +96,8 @@ TrainShape train_shape(const DflashConfig& drafter) {
   shape.eps = drafter.stack.norm_eps;
   shape.rope_theta = layer.rope.theta;
   shape.mask_token_id = drafter.mask_id;
+  if (const auto& conv = drafter.stack.block_conv) shape.convolutions = {conv->taps, conv->group};
+  if (const auto& selector = drafter.selector) shape.selector = {selector->rank, selector->top_k};
   return shape;
 }
 

@@ -43,6 +43,7 @@ struct TrainOptions {
   double learning_rate = 6e-4;
   std::optional<DistributionLoss> distribution;  ///< of the target, to be learnt; none: the documents' tokens
   PositionWeights weights = PositionWeights::kDpace;
+  double selector_weight = 1;  ///< of the loss of a head that chooses among candidates
   MatrixOptimiser optimiser = MatrixOptimiser::kAdamW;
   std::optional<DType> compute;  ///< of products; none: bf16 on devices that train in it, else fp32
   int32_t gpus = 1;              ///< devices that share the documents of a step, which are the same for any number

@@ -33,6 +33,7 @@ Json settings_of(const DocumentSet& documents, const DflashConfig& drafter, cons
           {"learning_rate", options.learning_rate},
           {"loss", loss_name(options.distribution)},
           {"weights", options.weights == PositionWeights::kDpace ? "dpace" : "decay"},
+          {"selector_weight", options.selector_weight},
           {"optimizer", options.optimiser == MatrixOptimiser::kMuon ? "muon" : "adamw"},
           {"compute", name_of(compute)},
           {"gpus", options.gpus},

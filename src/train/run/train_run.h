@@ -74,8 +74,8 @@ class TrainRun {
   TrainRun(std::span<const TrainPlace> places, const DocumentSet& documents, const DflashConfig& drafter,
            const TrainOptions& options);
 
-  /// Starts from a drafter's weights, with new moments. Throws Error("train", ...) where it has others than these, or
-  /// an embedding or a head that is not the target's.
+  /// Starts from a drafter's weights, with new moments; with those of its backbone alone where it has no head. Throws
+  /// Error("train", ...) where it has others than these, or an embedding or a head that is not the target's.
   void start_from(const std::filesystem::path& folder);
   /// Goes on from the output folder's state, to the bit. Throws Error("train", ...) naming a setting that differs.
   void resume();

@@ -51,6 +51,7 @@ TrainProgress progress_in(const SafetensorsFile& file, const std::filesystem::pa
     progress.settings.emplace("compute", name_of(DType::kF32));
     progress.settings.emplace("gpus", 1);
     progress.settings.emplace("loss", "ce");
+    progress.settings.emplace("selector_weight", 1.0);
   }
   return progress;
 }
@@ -102,7 +103,10 @@ void load_drafter_weights(const std::filesystem::path& folder, std::span<const T
     }
     return nullptr;
   };
+  const bool has_head = std::ranges::any_of(
+      tensors, [&](const TrainParameter& tensor) { return tensor.is_of_head && find(tensor.name) != nullptr; });
   for (const TrainParameter& tensor : tensors) {
+    if (tensor.is_of_head && !has_head) continue;
     const StoredTensor& from = stored(folder, find, tensor.name, tensor.shape);
     const std::optional<Scheme> scheme = find_scheme(from.dtype);
     if (!scheme) fail_state(folder, tensor.name + " is " + from.describe() + "; expected " + scheme_names());

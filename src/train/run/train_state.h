@@ -29,7 +29,8 @@ TrainProgress read_train_progress(const std::filesystem::path& path);
 /// lacks or has in another shape.
 TrainProgress load_train_state(const std::filesystem::path& path, std::span<const TrainParameter> tensors);
 
-/// Fills the values, not the moments, with the weights of a drafter's folder. Throws the same.
+/// Fills the values, not the moments, with the weights of a drafter's folder. Those of a head stay what they are where
+/// the folder has nothing of one. Throws the same.
 void load_drafter_weights(const std::filesystem::path& folder, std::span<const TrainParameter> tensors);
 
 /// The values alone, for write_drafter_folder.

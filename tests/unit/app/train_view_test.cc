@@ -79,7 +79,8 @@ TEST(TrainFlags, ReachWhereTheyBelong) {
   const TrainOptions options = parsed(
       "MODEL --data a.jsonl --data b.jsonl:2.5 -o out --drafter-layers 3 --block-size 8 --aux-layers 1,4,7 --steps 77 "
       "--batch-tokens 99 --anchors 12 --max-length 55 --learning-rate 0.001 --position-weights decay --optimizer muon "
-      "--compute f32 --loss lk --format speculators --seed 5 --gpus 2 --resume --hidden-states states "
+      "--compute f32 --loss lk --format speculators --head dflash2 --selector-weight 0.25 --seed 5 --gpus 2 --resume "
+      "--hidden-states states "
       "--checkpoint-every 6");
   EXPECT_EQ(options.data, (std::vector<DataFile>{{"a.jsonl", 1}, {"b.jsonl", 2.5}}));
   EXPECT_EQ(options.output, "out");
@@ -96,6 +97,8 @@ TEST(TrainFlags, ReachWhereTheyBelong) {
   EXPECT_EQ(options.compute, DType::kF32);
   EXPECT_EQ(options.distribution, DistributionLoss::kLk);
   EXPECT_EQ(options.form, DrafterForm::kSpeculators);
+  EXPECT_EQ(options.drafter.head, "dflash2");
+  EXPECT_EQ(options.selector_weight, 0.25);
   EXPECT_EQ(options.seed, 5u);
   EXPECT_EQ(options.gpus, 2);
   EXPECT_TRUE(options.resume);
@@ -139,6 +142,8 @@ TEST(TrainFlags, RefuseEachOther) {
     EXPECT_THROW(parsed(both + pair), CLI::ParseError) << pair;
   }
   EXPECT_THROW(parsed("--data a"), CLI::ParseError);
+  EXPECT_THROW(parsed(both + "--head dspark"), CLI::ParseError);                // is read only
+  EXPECT_EQ(parsed(both + "--from x --head dflash2").drafter.head, "dflash2");  // a plain drafter may get one
   EXPECT_EQ(parsed(both).epochs, TrainOptions{}.epochs);
 }
 

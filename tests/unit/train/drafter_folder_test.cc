@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "golden/golden_data.h"
 #include "model/drafters/dflash.h"
+#include "model/drafters/head_config.h"
 #include "temp_folder.h"
 #include "train/run/drafter_design.h"
 #include "train/run/train_state.h"
@@ -91,6 +92,31 @@ TEST(DrafterFolder, SaysWhatTheBundledDrafterSays) {
   EXPECT_EQ(zlab_config(design_drafter(read_model_config(pebble()), {}, 3)), ours);
 }
 
+// With another head the file says more, and reading it gives the same again.
+TEST(DrafterFolder, SaysWhichHead) {
+  const TempFolder folder;
+  DrafterWishes wishes;
+  wishes.head = "dflash2";
+  const DflashConfig designed = design_drafter(read_model_config(pebble()), wishes, 3);
+  write_drafter_folder(folder / "d", designed, {});
+  const DflashConfig read = read_dflash_config(folder / "d");
+  check_trainable(read);
+  EXPECT_EQ(zlab_config(read), zlab_config(designed));
+  EXPECT_EQ(zlab_config(read)["architectures"], Json({"DFlash2DraftModel"}));
+  EXPECT_EQ(read.head, "dflash2");
+  EXPECT_EQ(read.stack.block_conv->taps, 2);
+  EXPECT_EQ(read.stack.block_conv->group, 16);
+  EXPECT_EQ(read.selector->rank, std::min(256, read.stack.hidden));
+  EXPECT_EQ(read.selector->top_k, 16);
+  // A plain drafter may get that head, another one keeps what it has.
+  DflashConfig plain = read_dflash_config(pebble_drafter());
+  add_head("dflash2", plain);
+  EXPECT_EQ(zlab_config(plain), zlab_config(designed));
+  EXPECT_THROW(add_head("dflash", plain), Error);
+  EXPECT_THROW(add_head("dspark", plain), Error);
+  EXPECT_THROW(add_head("none", plain), Error);
+}
+
 struct Arrays {
   std::vector<std::string> names;
   std::vector<std::vector<int64_t>> shapes;
@@ -151,22 +177,31 @@ TEST(DrafterFolder, NamesATensorThatIsMissingOrAnother) {
   EXPECT_THAT(message(), HasSubstr("expected [5]"));
 }
 
+// What a plain drafter has nothing of keeps its first values, unless it has some of it.
+TEST(DrafterFolder, HeadsMayStartWithoutWeights) {
+  Arrays arrays = arrays_of(pebble_drafter());
+  std::vector<TrainParameter> tensors = arrays.tensors();
+  std::vector<float> head(3, 5.0F);
+  TrainParameter added = {"layers.0.mlp_conv.base_kernel", {3}, head, {}, {}, {}};
+  added.is_of_head = true;
+  tensors.push_back(added);
+  load_drafter_weights(pebble_drafter(), tensors);
+  EXPECT_THAT(head, ElementsAre(5, 5, 5));
+  EXPECT_NE(arrays.values[0][0], -7.0F);
+  tensors[0].is_of_head = true;
+  EXPECT_THROW(load_drafter_weights(pebble_drafter(), tensors), Error);
+}
+
 TEST(CheckTrainable, RefusesWhatIsNotTrained) {
-  const char* const kOthers[] = {"dflash_bias",
-                                 "dflash_noncausal_sliding",
-                                 "dflash_scaled",
-                                 "dflash_sliding",
-                                 "speculators",
-                                 "speculators_anchor",
-                                 "dflash2",
-                                 "dflash2_projector",
-                                 "speculators_dflash2",
-                                 "dspark",
-                                 "speculators_dspark"};
+  const char* const kOthers[] = {"dflash_bias", "dflash_noncausal_sliding", "dflash_scaled", "dflash_sliding",
+                                 "speculators", "speculators_anchor",       "dflash2",       "speculators_dflash2",
+                                 "dspark",      "speculators_dspark"};
   for (const char* name : kOthers) {
     EXPECT_THROW(check_trainable(read_dflash_config(testing::data_folder() / "drafters" / name)), Error) << name;
   }
-  check_trainable(read_dflash_config(testing::data_folder() / "drafters" / "dflash_full"));
+  for (const char* name : {"dflash_full", "dflash2_projector"}) {
+    check_trainable(read_dflash_config(testing::data_folder() / "drafters" / name));
+  }
 }
 
 }  // namespace

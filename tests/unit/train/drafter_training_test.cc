@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "decode/registry.h"
+#include "model/drafters/head_config.h"
 #include "temp_folder.h"
 #include "train/run/served_evaluation.h"
 #include "train/run/train_run.h"
@@ -35,7 +36,15 @@ class DrafterTraining : public TinyTarget {
   }
 };
 
-TEST_F(DrafterTraining, GoesOnToTheBit) {
+/// With each head that is trained.
+class DrafterTrainingOfHeads : public DrafterTraining, public ::testing::WithParamInterface<std::string> {
+ protected:
+  void SetUp() override { add_head(GetParam(), drafter_); }
+};
+INSTANTIATE_TEST_SUITE_P(All, DrafterTrainingOfHeads, ::testing::ValuesIn(designed_heads()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(DrafterTrainingOfHeads, GoesOnToTheBit) {
   const TempFolder folder;
   EXPECT_TRUE(make(folder / "whole", 3).run(quiet_, [] { return false; }));
   int left = 2;
@@ -65,7 +74,7 @@ TEST_F(DrafterTraining, LearnsDistributions) {
   }
 }
 
-TEST_F(DrafterTraining, TheFolderDraftsAndAnswersStay) {
+TEST_P(DrafterTrainingOfHeads, TheFolderDraftsAndAnswersStay) {
   const TempFolder folder;
   EXPECT_TRUE(make(folder / "d", 3).run(quiet_, [] { return false; }));
   const auto answers = [&](const DecoderSpec& spec) {
@@ -83,7 +92,7 @@ TEST_F(DrafterTraining, TheFolderDraftsAndAnswersStay) {
   EXPECT_GT(fast.acceptance.drafted(), 0);
 }
 
-TEST_F(DrafterTraining, LearnsWhatGoesRound) {
+TEST_P(DrafterTrainingOfHeads, LearnsWhatGoesRound) {
   const TempFolder folder;
   for (const MatrixOptimiser optimiser : {MatrixOptimiser::kAdamW, MatrixOptimiser::kMuon}) {
     TrainRun run = make(folder / "d", 60, "cpu", optimiser);
@@ -96,6 +105,28 @@ TEST_F(DrafterTraining, LearnsWhatGoesRound) {
     }
     EXPECT_LT(last, 0.5 * first);
   }
+}
+
+// Convolutions change nothing at first, and a selector next to nothing: where the plain drafter is, training goes on.
+TEST_F(DrafterTraining, APlainDrafterMayGetAHead) {
+  const TempFolder folder;
+  TrainRun plain = make(folder / "plain", 30);
+  for (int step = 0; step < 30; ++step) plain.step();
+  plain.save();
+  add_head("dflash2", drafter_);
+  TrainRun run = make(folder / "d", 30);
+  run.start_from(folder / "plain");
+  std::vector<EncodedDocument> held;
+  for (const size_t i : documents_.held_out()) {
+    const std::span<const int32_t> ids = documents_.ids(i);
+    const std::span<const uint8_t> supervised = documents_.supervised(i);
+    held.push_back({{ids.begin(), ids.end()}, {supervised.begin(), supervised.end()}});
+  }
+  const TrainReport before = plain.evaluate(held), after = run.evaluate(held);
+  EXPECT_NEAR(after.expected_acceptance, before.expected_acceptance, 0.1);
+  run.save();
+  EXPECT_EQ(read_dflash_config(folder / "d").head, "dflash2");
+  EXPECT_THROW(make(folder / "plain", 30).resume(), Error);  // that was trained without
 }
 
 // Another optimiser would go on with moments that mean something else.
