@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Do mma.sync m16n8k16 and wgmma m64nNk16 give the same bits, whatever N, and with the operands swapped?
-#include "hopper.cuh"
+#include "device/cuda/hopper/hopper.cuh"
 #include "lab.h"
 #include "device/cuda/hopper/wgmma.cuh"
 

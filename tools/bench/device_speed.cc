@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// device_speed [--sample T[:P[:K]]] [--rejection] [--scores] DEVICE[:WEIGHTS] MODEL[+DRAFTER] PROMPT TOKENS
-// SEQUENCES...: how fast a device answers, by the engine alone, so that a program without other libraries runs on a
-// bare machine. For each number of SEQUENCES that many prompts of PROMPT random tokens are answered with one token,
-// which says how fast prompts are, and, now that their pages are cached and all sequences decode together, with one
-// token and with TOKENS, whose difference is decoding; three times, by plain decoding and, if there is a drafter, in
-// cycles of its whole block. Prints medians: prompt tokens a second, and milliseconds a step. WEIGHTS: auto, exact,
+// device_speed [--sample T[:P[:K]]] [--rejection] [--scores] [--chunk ROWS] DEVICE[:WEIGHTS] MODEL[+DRAFTER] PROMPT
+// TOKENS SEQUENCES...: how fast a device answers, by the engine alone, so that a program without other libraries runs
+// on a bare machine. For each number of SEQUENCES that many prompts of PROMPT random tokens are answered with one
+// token, which says how fast prompts are, and, now that their pages are cached and all sequences decode together, with
+// one token and with TOKENS, whose difference is decoding; three times, by plain decoding and, if there is a drafter,
+// in cycles of its whole block. Prints medians: prompt tokens a second, and milliseconds a step. WEIGHTS: auto, exact,
 // int8, int4 or fp8. Greedy, or with --sample at temperature T with top-p P and top-k K, with --rejection by classic
-// speculative rejection; with
-// --scores prompts come with log-probabilities of their tokens and 5 others each. A model that decodes in blocks has
-// them for steps.
+// speculative rejection; with --scores prompts come with log-probabilities of their tokens and 5 others each. --chunk:
+// most prompt rows of a step, of one sequence and of all. A model that decodes in blocks has them for steps.
 
 #include <algorithm>
 #include <cstdio>
@@ -28,6 +27,7 @@ namespace {
 using namespace ashlar;
 
 struct Asked {
+  int32_t chunk = 0;  ///< most prompt rows of a step; 0: the default
   SamplingParams sampling;
   bool scores = false;
 };
@@ -87,6 +87,7 @@ void measure(Ops& ops, Model& model, const DecoderSpec& spec, const Asked& asked
              int32_t tokens, const std::vector<int32_t>& counts) {
   const int32_t most = *std::max_element(counts.begin(), counts.end());
   EngineOptions options;
+  if (asked.chunk > 0) options.prefill_chunk = options.max_step_rows = asked.chunk;
   options.max_sequences = most;
   options.kv_pages = (most + 1) * ((prompt + tokens) / kPageTokens + 4);
   Engine engine(ops, make_decoder(model, spec), options);
@@ -118,6 +119,9 @@ int main(int argc, char** argv) {
     if (flag == "--sample" && argc > 2) {
       read_sampling(argv[2], asked.sampling);
       --argc, ++argv;
+    } else if (flag == "--chunk" && argc > 2) {
+      asked.chunk = std::atoi(argv[2]);
+      --argc, ++argv;
     } else if (flag == "--rejection") {
       asked.sampling.scheme = SamplingScheme::kRejection;
     } else if (flag == "--scores") {
@@ -128,8 +132,8 @@ int main(int argc, char** argv) {
   }
   if (argc < 6) {
     std::fprintf(stderr,
-                 "usage: device_speed [--sample T[:P[:K]]] [--rejection] [--scores] DEVICE[:WEIGHTS] MODEL[+DRAFTER] "
-                 "PROMPT TOKENS SEQUENCES...\n");
+                 "usage: device_speed [--sample T[:P[:K]]] [--rejection] [--scores] [--chunk ROWS] DEVICE[:WEIGHTS] "
+                 "MODEL[+DRAFTER] PROMPT TOKENS SEQUENCES...\n");
     return 2;
   }
   try {

@@ -92,6 +92,10 @@ void CudaOps::attention(Tensor q, const AttentionShape& shape, const Rows& rows,
     call.partial = static_cast<float*>(segments_.reserve(sizeof(float) * (partial + 2 * extents)));
     call.extents = call.partial + partial;
   }
+  if (hopper_multiprocessors_ != 0) {
+    call.wide_rows = attention_hopper(memory_.stream(), call, hopper_multiprocessors_);
+    check_launch("attention of many rows");
+  }
   cuda::attention(memory_.stream(), call);
   check_launch("attention");
 }

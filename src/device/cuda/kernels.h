@@ -291,12 +291,17 @@ struct AttentionCall {
   int32_t max_segments = 0;
   float* partial = nullptr;  ///< [rows, q_heads, max_segments, head_dim]
   float* extents = nullptr;  ///< [rows, q_heads, max_segments, 2]
+  int32_t wide_rows = 0;     ///< rows of the windows of which attention_hopper() may have had some; 0: it had none
 };
 /// Positions that one block of threads has at a time.
 inline constexpr int32_t kSegment = 256;
 /// Whether the segments of a call are computed side by side, so that it needs `partial` and `extents`.
 bool splits_segments(const HeadsCall& heads);
 void attention(cudaStream_t stream, const AttentionCall& call);
+/// On compute capability 9.0, and where it may pay: the same for the windows of rows that are a sequence's own, faster,
+/// with the same bits. Returns the rows of a window, for the call of attention() that has the others; 0: it did
+/// nothing.
+int32_t attention_hopper(cudaStream_t stream, const AttentionCall& call, int32_t multiprocessors);
 
 /// As ashlar::StateSpan lies in memory.
 struct Save {

@@ -81,8 +81,7 @@ with open(Path(__file__).with_name("wgmma.cuh"), "w") as out:
     for n in (8, 16, 32, 64, 128, 256):
         out.write(body(n))
     out.write(ROWS_HEAD)
-    for n in (64, 128):
-        out.write(registers_body(n, "wgmma_rows", 1))
+    out.write(registers_body(64, "wgmma_rows", 1))
     out.write(VALUES_HEAD)
     for n in (8, 16, 32, 128):
         out.write(registers_body(n, "wgmma_values", 0))

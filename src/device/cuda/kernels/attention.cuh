@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the kernels of attention share: how parts of a softmax meet.
+// What the kernels of attention share: how parts of a softmax meet, and who has which rows.
 
 #include <math_constants.h>
 
@@ -31,6 +31,42 @@ __device__ __forceinline__ float divisor_of(const AttentionCall& call, int32_t h
   return total.sum + expf(call.sinks[head] - total.maximum);
 }
 
+/// 2^x, to two units in the last place.
+__device__ __forceinline__ float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// Positions [begin, end).
+struct KeyRange {
+  int32_t begin;
+  int32_t end;
+};
+
+/// Keys that a row sees, which a row without KV is one of.
+__device__ __forceinline__ bool sees_itself(const HeadsCall& heads, int32_t row) {
+  return heads.without_kv != nullptr && heads.without_kv[row] != 0;
+}
+
+/// Whether attention_hopper() has the rows [first, last) of a window of `window_rows`: half of one or more, of one
+/// sequence, whose keys follow each other, none of which sees itself. keys: what any of them sees. Asked by whole
+/// warps.
+__device__ __forceinline__ bool is_wide(const AttentionCall& call, int32_t first, int32_t last, int32_t window_rows,
+                                        KeyRange& keys) {
+  const HeadsCall& heads = call.heads;
+  if (2 * (last - first) < window_rows) return false;
+  bool one = true;
+  int32_t begin = INT32_MAX, end = 0;
+  for (int32_t r = first + static_cast<int32_t>(threadIdx.x) % 32; r < last; r += 32) {
+    one = one && heads.tables[r] == heads.tables[first] && !sees_itself(heads, r);
+    if (r > first) one = one && call.begin[r] <= call.end[r - 1] && call.end[r] >= call.begin[r - 1];
+    begin = min(begin, call.begin[r]), end = max(end, call.end[r]);
+  }
+  keys = {__reduce_min_sync(~0u, begin), __reduce_max_sync(~0u, end)};
+  return __all_sync(~0u, one);
+}
+
 /// Blocks that are enough for a large GPU: two for each multiprocessor.
 inline constexpr int kEnoughBlocks = 264;
 
@@ -40,5 +76,8 @@ void combine_segments(cudaStream_t stream, const AttentionCall& call);
 /// Attention on the tensor cores (attention_tiles.cu), of heads that has_tiles() names.
 void attention_tiles(cudaStream_t stream, const AttentionCall& call);
 inline bool has_tiles(const HeadsCall& heads) { return heads.head_dim == 64 || heads.head_dim == 128; }
+
+/// Queries of a tile there.
+inline constexpr int kTileQueries = 16;
 
 }  // namespace ashlar::cuda

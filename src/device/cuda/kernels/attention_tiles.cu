@@ -26,15 +26,8 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kCut = 32;
-constexpr int kTileRows = 16;  // queries
+constexpr int kTileRows = kTileQueries;
 static_assert(kSegment == kWarps * kCut);
-
-/// 2^x, to two units in the last place.
-__device__ __forceinline__ float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 /// Element `i` of eight in each of two vectors, as a pair.
 __device__ __forceinline__ uint32_t pair_of(const uint4& low, const uint4& high, int i) {
@@ -42,11 +35,6 @@ __device__ __forceinline__ uint32_t pair_of(const uint4& low, const uint4& high,
   const auto* const b = reinterpret_cast<const uint32_t*>(&high);
   return __byte_perm(a[i / 2], b[i / 2], i % 2 == 0 ? 0x5410 : 0x7632);
 }
-
-struct Range {
-  int32_t begin;
-  int32_t end;
-};
 
 template <int kDim>
 struct Shared {
@@ -57,28 +45,27 @@ struct Shared {
   __nv_bfloat16 own[2][kDim];  ///< key and value of a row that sees itself
   Extent extents[kWarps][kTileRows];
   float scales[kWarps][kTileRows];
-  Range ranges[kTileRows];  ///< keys that a query sees
+  KeyRange ranges[kTileRows];  ///< keys that a query sees
 };
 
 /// The rows of a tile, and all keys that any of them sees.
 struct Tile {
   int32_t first;
   int32_t end;
-  Range keys;
+  KeyRange keys;
 };
 
 /// The tile that begins at `row`, before `last`.
 __device__ Tile tile_at(const AttentionCall& call, int32_t row, int32_t last) {
   const HeadsCall& heads = call.heads;
-  const auto sees_itself = [&](int32_t r) { return heads.without_kv != nullptr && heads.without_kv[r] != 0; };
   Tile tile = {row, row + 1, {call.begin[row], call.end[row]}};
-  if (sees_itself(row)) {
+  if (sees_itself(heads, row)) {
     ++tile.keys.end;
     return tile;
   }
   for (; tile.end < last; ++tile.end) {
     const int32_t r = tile.end, begin = call.begin[r], end = call.end[r];
-    if (heads.tables[r] != heads.tables[row] || sees_itself(r)) break;
+    if (heads.tables[r] != heads.tables[row] || sees_itself(heads, r)) break;
     if (begin > tile.keys.end || end < tile.keys.begin) break;  // keys between them may never have been written
     tile.keys = {min(tile.keys.begin, begin), max(tile.keys.end, end)};
   }
@@ -105,7 +92,7 @@ struct Cut {
   }
 
   /// Sums and extents of the cut that begins at position `first`. queries: how many the tile has.
-  __device__ __forceinline__ void run(int warp, int32_t first, const Range& keys, int32_t queries) const {
+  __device__ __forceinline__ void run(int warp, int32_t first, const KeyRange& keys, int32_t queries) const {
     const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, c = lane % 4;
     uint4 k[kCut / 8][kDim / 32];
 #pragma unroll
@@ -158,7 +145,7 @@ struct Cut {
     uint32_t weights[kCut / 8][2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const Range range = shared.ranges[g + 8 * h];
+      const KeyRange range = shared.ranges[g + 8 * h];
       float highest = -CUDART_INF_F;
 #pragma unroll
       for (int j = 0; j < kCut / 8; ++j) {
@@ -239,6 +226,11 @@ __global__ void __launch_bounds__(kThreads, kResident)
   const auto block = static_cast<int32_t>(blockIdx.x);
   const int32_t window = windows.of_one_row ? block / windows.rows * windows.rows : block * windows.rows;
   const int32_t last = min(window + windows.rows, heads.rows);
+  if (call.wide_rows > 0) {
+    const int32_t wide = window / call.wide_rows * call.wide_rows;
+    KeyRange keys;
+    if (is_wide(call, wide, min(wide + call.wide_rows, heads.rows), call.wide_rows, keys)) return;
+  }
 
   for (int32_t row = window; row < last;) {
     const Tile tile = tile_at(call, row, last);
@@ -248,7 +240,7 @@ __global__ void __launch_bounds__(kThreads, kResident)
       continue;
     }
     const int32_t queries = (tile.end - tile.first) * here;
-    const bool sees_itself = heads.without_kv != nullptr && heads.without_kv[tile.first] != 0;
+    const bool alone = sees_itself(heads, tile.first);
     const int32_t table = heads.tables[tile.first];
     const auto* const rows = static_cast<const __nv_bfloat16*>(heads.qkv);
 #pragma unroll
@@ -260,20 +252,20 @@ __global__ void __launch_bounds__(kThreads, kResident)
       }
       *reinterpret_cast<__nv_bfloat16*>(shared.queries + query * Shared<kDim>::kPitch + 2 * d) = value;
     }
-    if (sees_itself && tid < 2 * kDim) {
+    if (alone && tid < 2 * kDim) {
       const int32_t head = heads.q_heads + tid / kDim * heads.n_kv_heads + kv_head;
       shared.own[tid / kDim][tid % kDim] = rows[tile.first * heads.stride + int64_t{head} * kDim + tid % kDim];
     }
     if (tid < kTileRows) {
       const int32_t r = tile.first + min(tid, queries - 1) / here;
-      shared.ranges[tid] = {call.begin[r], call.end[r] + (sees_itself ? 1 : 0)};
+      shared.ranges[tid] = {call.begin[r], call.end[r] + (alone ? 1 : 0)};
     }
     const Cut<kDim, kResident> cut = {call,
                                       shared,
                                       heads.page_tables[table],
                                       heads.branches != nullptr ? heads.branches[table] : Branch{0, 0, nullptr},
                                       kv_head,
-                                      sees_itself ? call.end[tile.first] : -1};
+                                      alone ? call.end[tile.first] : -1};
     __syncthreads();
 
     Extent total[kMine];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queries, keys and values are finished and stored: a warp has a head of a row.
+// Queries, keys and values are finished and stored: a warp has a head of a row, or some heads where there are many
+// rows. Either way lane l has elements l, l + 32, ... of a head, whose squares it adds up in this order.
 
 #include "heads.cuh"
 
@@ -8,6 +9,20 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kMaxHeadDim = 512;  ///< as device/rows.h has it
+/// Heads of a warp where there are many rows, and how many heads of rows that are.
+constexpr int kTogether = 4;
+constexpr int64_t kManyHeads = 8192;
+
+/// Where a head of keys or values of a row is kept; null: nowhere, as those of a row without KV and queries.
+__device__ __forceinline__ __nv_bfloat16* place_of(const HeadsCall& heads, int32_t row, int32_t head,
+                                                   int32_t position) {
+  if (head < heads.q_heads || (heads.without_kv != nullptr && heads.without_kv[row] != 0)) return nullptr;
+  const int32_t kv_head = (head - heads.q_heads) % heads.n_kv_heads;
+  const bool is_value = head >= heads.q_heads + heads.n_kv_heads;
+  const int32_t slot = heads.scratch_slots != nullptr ? heads.scratch_slots[row] : -1;
+  return slot >= 0 ? in_scratch(heads, slot, kv_head, is_value)
+                   : in_pages(heads, heads.page_tables[heads.tables[row]], position, kv_head, is_value);
+}
 
 __global__ void __launch_bounds__(32 * kWarps) store_kernel(const __grid_constant__ StoreCall call) {
   __shared__ float numbers[kWarps][kMaxHeadDim];
@@ -22,13 +37,7 @@ __global__ void __launch_bounds__(32 * kWarps) store_kernel(const __grid_constan
   const bool is_value = head >= heads.q_heads + heads.n_kv_heads;
   auto* const at = static_cast<__nv_bfloat16*>(heads.qkv) + row * heads.stride + int64_t{head} * d;
   // The place is found while the numbers are on their way: it is at the end of a chain of loads.
-  __nv_bfloat16* to = nullptr;
-  if (head >= heads.q_heads && (heads.without_kv == nullptr || heads.without_kv[row] == 0)) {
-    const int32_t kv_head = (head - heads.q_heads) % heads.n_kv_heads;
-    const int32_t slot = heads.scratch_slots != nullptr ? heads.scratch_slots[row] : -1;
-    to = slot >= 0 ? in_scratch(heads, slot, kv_head, is_value)
-                   : in_pages(heads, heads.page_tables[heads.tables[row]], position, kv_head, is_value);
-  }
+  __nv_bfloat16* const to = place_of(heads, row, head, position);
   float* const x = numbers[warp];
   for (int32_t i = lane; i < d; i += 32) x[i] = __bfloat162float(at[i]);
   __syncwarp();
@@ -56,6 +65,66 @@ __global__ void __launch_bounds__(32 * kWarps) store_kernel(const __grid_constan
   for (int32_t i = lane; i < d; i += 32) to[i] = __float2bfloat16_rn(x[i]);
 }
 
+/// The same for head_dim = rotary_dim = 32 * kMine: what is turned together lies in one lane, and the loads of several
+/// heads are on their way at a time.
+template <int kMine>
+__global__ void __launch_bounds__(32 * kWarps) store_together_kernel(const __grid_constant__ StoreCall call) {
+  constexpr int32_t kDim = 32 * kMine;
+  begin_kernel();
+  const HeadsCall& heads = call.heads;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int32_t n_heads = heads.q_heads + 2 * heads.n_kv_heads, parts = (n_heads + kTogether - 1) / kTogether;
+  const int64_t index = int64_t{blockIdx.x} * kWarps + warp;
+  if (index >= int64_t{heads.rows} * parts) return;
+  const auto row = static_cast<int32_t>(index / parts), first = static_cast<int32_t>(index % parts) * kTogether;
+  const int32_t position = heads.positions[row], values = heads.q_heads + heads.n_kv_heads;
+  auto* const at = static_cast<__nv_bfloat16*>(heads.qkv) + row * heads.stride + int64_t{first} * kDim + lane;
+  float x[kTogether][kMine];
+#pragma unroll
+  for (int n = 0; n < kTogether; ++n) {
+    if (first + n >= n_heads) break;
+#pragma unroll
+    for (int j = 0; j < kMine; ++j) x[n][j] = __bfloat162float(at[n * kDim + 32 * j]);
+  }
+  float cos[kMine / 2], sin[kMine / 2];
+  if (first < values) {
+    if (position < 0 || position >= call.max_position) __trap();
+#pragma unroll
+    for (int j = 0; j < kMine / 2; ++j) {
+      cos[j] = call.cos[int64_t{position} * (kDim / 2) + 32 * j + lane];
+      sin[j] = call.sin[int64_t{position} * (kDim / 2) + 32 * j + lane];
+    }
+  }
+#pragma unroll
+  for (int n = 0; n < kTogether; ++n) {
+    const int32_t head = first + n;
+    if (head >= n_heads) return;
+    if (head < values) {
+      const float* const norm = head < heads.q_heads ? call.q_norm : call.k_norm;
+      if (norm != nullptr) {
+        float sum = 0;
+#pragma unroll
+        for (float value : x[n]) sum = fmaf(value, value, sum);
+        const float scale = 1.0F / sqrtf(warp_sum(sum) / static_cast<float>(kDim) + call.eps);
+#pragma unroll
+        for (int j = 0; j < kMine; ++j) x[n][j] = x[n][j] * scale * norm[32 * j + lane];
+      }
+#pragma unroll
+      for (int j = 0; j < kMine / 2; ++j) {
+        const float a = x[n][j], b = x[n][j + kMine / 2];
+        x[n][j] = a * cos[j] - b * sin[j];
+        x[n][j + kMine / 2] = b * cos[j] + a * sin[j];
+      }
+#pragma unroll
+      for (int j = 0; j < kMine; ++j) at[n * kDim + 32 * j] = __float2bfloat16_rn(x[n][j]);
+    }
+    __nv_bfloat16* const to = place_of(heads, row, head, position);
+    if (to == nullptr) continue;
+#pragma unroll
+    for (int j = 0; j < kMine; ++j) to[32 * j + lane] = __float2bfloat16_rn(x[n][j]);
+  }
+}
+
 __global__ void commit_kernel(const __grid_constant__ HeadsCall heads, Branch branch, const int32_t* page_table) {
   begin_kernel();
   const auto i = static_cast<int32_t>(blockIdx.x), kv_head = static_cast<int32_t>(blockIdx.y);
@@ -71,7 +140,14 @@ __global__ void commit_kernel(const __grid_constant__ HeadsCall heads, Branch br
 }  // namespace
 
 void store_kv(cudaStream_t stream, const StoreCall& call) {
-  const int64_t heads = int64_t{call.heads.rows} * (call.heads.q_heads + 2 * call.heads.n_kv_heads);
+  const int32_t n_heads = call.heads.q_heads + 2 * call.heads.n_kv_heads, d = call.heads.head_dim;
+  const int64_t heads = int64_t{call.heads.rows} * n_heads;
+  if (heads >= kManyHeads && call.rotary_dim == d && (d == 64 || d == 128)) {
+    const Blocks blocks = {blocks_for(call.heads.rows * blocks_for(n_heads, kTogether), kWarps), 32 * kWarps};
+    d == 64 ? start(stream, blocks, store_together_kernel<2>, call)
+            : start(stream, blocks, store_together_kernel<4>, call);
+    return;
+  }
   start(stream, {blocks_for(heads, kWarps), 32 * kWarps}, store_kernel, call);
 }
 

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How keys and values of a window of attention_hopper.cuh come to shared memory: four warps keep a ring of stages full,
+// a stage being the keys or the values of half a segment.
+
+#include "../kernels/attention.cuh"
+#include "hopper.cuh"
+
+namespace ashlar::cuda {
+
+/// Copies 8 or 16 bytes; zeros if `there` is false.
+template <int kBytes>
+__device__ __forceinline__ void copy_async(uint32_t to, const void* from, bool there) {
+  static_assert(kBytes == 8 || kBytes == 16);
+  const int bytes = there ? kBytes : 0;
+  if constexpr (kBytes == 8) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  } else {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  }
+}
+
+/// Where keys of a window lie.
+struct KeySource {
+  const int32_t* page_table;
+  Branch branch;
+  int32_t kv_head;
+};
+
+/// Whether keys [first, first + n) have one of `keys`.
+__device__ __forceinline__ bool meets(const KeyRange& keys, int32_t first, int32_t n) {
+  return first < keys.end && first + n > keys.begin;
+}
+
+template <int kDim>
+struct HopperKeys {
+  static constexpr int kKeys = kSegment / 2;          // of a stage
+  static constexpr int kColumns = kDim / 64;          // of 128 bytes
+  static constexpr int kEightKeys = kColumns * 1024;  // bytes
+  static constexpr int kStageBytes = kKeys * kDim * 2;
+  static constexpr int kStages = kDim == 128 ? 6 : 8;
+
+  struct Ring {
+    char* stages;
+    uint64_t* full;   ///< every producing thread has seen its copies arrive
+    uint64_t* empty;  ///< every consuming warp is done with the stage
+    int slot = 0, parity = 0;
+    __device__ __forceinline__ void advance() {
+      if (++slot == kStages) slot = 0, parity ^= 1;
+    }
+    __device__ __forceinline__ char* stage() const { return stages + slot * kStageBytes; }
+  };
+
+  /// Where the 8 bytes of dimensions 4 `piece` .. 4 `piece` + 3 begin, of the row of a tile whose columns are
+  /// `column_bytes` apart: dimensions 4 h .. 4 h + 3 of each eight of 32 follow one another.
+  static __device__ __forceinline__ int place_of(int piece, int row, int column_bytes) {
+    const int at = piece / 8 * 8 + piece % 2 * 4 + piece % 8 / 2;
+    return at / 16 * column_bytes + row % 8 * 128 + ((at % 16 / 2) ^ (row % 8)) * 16 + at % 2 * 8;
+  }
+
+  // --- Four producing warps, each with two pages of a stage.
+
+  /// Copies a page of keys or values to its place in a stage, `to`. A lane has 8 bytes of keys or 16 of values of every
+  /// row, or of every second or fourth one.
+  template <bool kValue>
+  static __device__ __forceinline__ void copy_page(const char* page, uint32_t to) {
+    constexpr int kBytes = kValue ? 16 : 8, kPieces = kDim * 2 / kBytes, kTogether = 32 / kPieces;
+    const int lane = static_cast<int>(threadIdx.x) % 32, piece = lane % kPieces, line = lane / kPieces;
+    const char* const from = page + line * kDim * 2 + piece * kBytes;
+    const uint32_t at = to + (kValue ? piece / 8 * 1024 + piece % 8 * 16 : place_of(piece, 0, 1024)) + line * 128;
+#pragma unroll
+    for (int r = 0; r < kPageTokens; r += kTogether) {
+      // Rows of a lane are 0 to kTogether - 1 further on than r, so that their bits do not meet.
+      const uint32_t mixed = (at ^ ((r + line) % 8 * 16)) + r / 8 * kEightKeys + r % 8 * 128;
+      copy_async<kBytes>(mixed, from + r * kDim * 2, true);
+    }
+  }
+
+  /// The same where some of the page's keys are not seen or lie elsewhere.
+  template <bool kValue>
+  static __device__ __forceinline__ void copy_rows(const AttentionCall& call, const KeySource& source,
+                                                   const KeyRange& keys, const char* page, int32_t first, uint32_t to) {
+    constexpr int kBytes = kValue ? 16 : 8, kPieces = kDim * 2 / kBytes, kTogether = 32 / kPieces;
+    const int lane = static_cast<int>(threadIdx.x) % 32, piece = lane % kPieces;
+#pragma unroll 1
+    for (int r = lane / kPieces; r < kPageTokens; r += kTogether) {
+      const int32_t p = first + r;
+      const bool there = p >= keys.begin && p < keys.end;
+      const char* from = there ? page + r * kDim * 2 : call.heads.kv;
+      if (there && p >= source.branch.first && p < source.branch.first + source.branch.n) {
+        const int32_t slot = source.branch.slots[p - source.branch.first];
+        from = reinterpret_cast<const char*>(in_scratch(call.heads, slot, source.kv_head, kValue));
+      }
+      const int place = kValue ? piece / 8 * 1024 + r % 8 * 128 + (piece % 8 ^ r % 8) * 16 : place_of(piece, r, 1024);
+      copy_async<kBytes>(to + r / 8 * kEightKeys + place, from + piece * kBytes, there);
+    }
+  }
+
+  /// pages: where keys of the segment's pages lie, a lane each.
+  template <bool kValue>
+  static __device__ __forceinline__ void copy_stage(const AttentionCall& call, const KeySource& source,
+                                                    const KeyRange& keys, const char* pages, int32_t segment, int half,
+                                                    char* stage) {
+    const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
+    const int64_t values_on = int64_t{call.heads.n_kv_heads} * kPageTokens * kDim * 2;
+#pragma unroll
+    for (int t = 0; t < 2; ++t) {
+      const int of_stage = 2 * warp + t, of_segment = 8 * half + of_stage;
+      const int32_t first = segment + of_segment * kPageTokens, end = first + kPageTokens;
+      const auto address = __shfl_sync(~0u, reinterpret_cast<unsigned long long>(pages), of_segment);
+      const char* const page = reinterpret_cast<const char*>(address) + (kValue ? values_on : 0);
+      const uint32_t to = shared_address(stage) + of_stage * 2 * kEightKeys;
+      const bool whole = first >= keys.begin && end <= keys.end &&
+                         (end <= source.branch.first || first >= source.branch.first + source.branch.n);
+      if (whole) {
+        copy_page<kValue>(page, to);
+      } else {
+        copy_rows<kValue>(call, source, keys, page, first, to);
+      }
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+
+  static __device__ void produce(const AttentionCall& call, const KeySource& source, const KeyRange& keys, Ring ring) {
+    // A stage is announced when the copies of the one after it are in flight. wgmma reads by another proxy than these
+    // copies write by.
+    int announced = -1;
+    const auto announce = [&] {
+      if (announced < 0) return;
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      barrier_arrive(&ring.full[announced]);
+    };
+    // Pages are looked up a segment ahead.
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const auto pages_of = [&](int32_t segment) -> const char* {
+      const int32_t p = segment + lane % 16 * kPageTokens;
+      if (!meets(keys, p, kPageTokens)) return nullptr;
+      return reinterpret_cast<const char*>(in_pages(call.heads, source.page_table, p, source.kv_head, false));
+    };
+    ring.parity = 1;
+    int32_t segment = keys.begin / kSegment * kSegment;
+    const char* next = pages_of(segment);
+    for (; segment < keys.end; segment += kSegment) {
+      const char* const pages = next;
+      next = pages_of(segment + kSegment);
+#pragma unroll
+      for (int part = 0; part < 4; ++part) {  // keys of both halves, then values
+        const int half = part % 2;
+        if (!meets(keys, segment + half * kKeys, kKeys)) continue;
+        barrier_wait(&ring.empty[ring.slot], ring.parity);
+        if (part < 2) {
+          copy_stage<false>(call, source, keys, pages, segment, half, ring.stage());
+        } else {
+          copy_stage<true>(call, source, keys, pages, segment, half, ring.stage());
+        }
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        announce();
+        announced = ring.slot;
+        ring.advance();
+      }
+    }
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    announce();
+  }
+};
+
+}  // namespace ashlar::cuda
