@@ -223,6 +223,7 @@ std::string architecture_of_head(const DflashConfig& config) { return find_head(
 Json words_of_head(const DflashConfig& config) {
   Json words = Json::object();
   if (const auto& conv = config.stack.block_conv) {
+    words["block_size"] = config.block_size;  // where z-lab's own code for convolutions looks for it
     words["conv_kernel_size"] = conv->taps;
     words["conv_group_size"] = conv->group;
   }

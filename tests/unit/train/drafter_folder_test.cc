@@ -103,6 +103,7 @@ TEST(DrafterFolder, SaysWhichHead) {
   check_trainable(read);
   EXPECT_EQ(zlab_config(read), zlab_config(designed));
   EXPECT_EQ(zlab_config(read)["architectures"], Json({"DFlash2DraftModel"}));
+  EXPECT_EQ(zlab_config(read)["dflash_config"]["block_size"], 16);
   EXPECT_EQ(read.head, "dflash2");
   EXPECT_EQ(read.stack.block_conv->taps, 2);
   EXPECT_EQ(read.stack.block_conv->group, 16);
