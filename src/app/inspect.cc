@@ -174,6 +174,9 @@ Json drafter_json(const DrafterFacts& drafter) {
                        {"gated", drafter.markov->gated},
                        {"rates_drafts", drafter.markov->confidence_width > 0}};
   }
+  if (const auto& domino = drafter.domino) {
+    facts["domino"] = {{"width", domino->width}, {"state", domino->state}, {"pure_drafts", domino->pure}};
+  }
   if (const auto& conv = drafter.stack.block_conv)
     facts["convolution"] = {{"rows", conv->taps}, {"group", conv->group}};
   facts["weights"] = weight_facts(Checkpoint(drafter.folder), drafter.tensors, [](const std::string&) { return true; });

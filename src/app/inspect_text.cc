@@ -171,6 +171,9 @@ std::string head_row(const Json& drafter) {
             std::string(drafter["markov"]["gated"].get<bool>() ? "gated " : "") + "codes of " +
             whole(drafter["markov"]["rank"]);
     if (drafter["markov"]["rates_drafts"].get<bool>()) text += ", says how likely each draft is accepted";
+  } else if (drafter.contains("domino")) {
+    text += ", adds to each position what the block's tokens before it say, remembered in " +
+            whole(drafter["domino"]["state"]) + " numbers";
   } else {
     text += ", the likeliest token of each position";
   }

@@ -27,6 +27,7 @@ DrafterFacts facts_of_dflash(const std::filesystem::path& folder, const ModelCon
   facts.selector = config.selector;
   facts.lattice = config.lattice;
   facts.markov = config.markov;
+  facts.domino = config.domino;
   if (config.lattice) {
     facts.head_workspace = CandidateLattice::workspace(*config.lattice, config.stack.hidden, kLogitRows);
   }

@@ -2,8 +2,8 @@
 #pragma once
 // Drafters with other heads for the bundled model: its DFlash drafter, and what a head adds to it. For DFlash2 its rows
 // know a little of those before them and its candidates a little of each other, as do those of LiLiCorr, for DSpark its
-// logits a little of the token before, and a confidence head rates its drafts. What is new is noise, too little to
-// spoil its drafts and enough to choose others.
+// logits a little of the token before, for Domino of all tokens before, and a confidence head rates DSpark's drafts.
+// What is new is noise, too little to spoil its drafts and enough to choose others.
 
 #include <cstring>
 #include <random>
@@ -18,7 +18,8 @@ namespace ashlar::testing {
 
 class HeadDrafter {
  public:
-  /// "dflash2", "dspark" or "lilicorr". confidence: the logit around which a confidence head rates its drafts.
+  /// "dflash2", "dspark", "lilicorr" or "domino". confidence: the logit around which a confidence head rates its
+  /// drafts.
   explicit HeadDrafter(const std::string& head, float confidence = 1) {
     const auto plain = models_folder() / "pebble-11m-dflash";
     Json config = read_json_file(plain / "config.json");
@@ -27,6 +28,8 @@ class HeadDrafter {
     if (head == "dspark") {
       keys.update({{"markov_rank", kRank}, {"markov_head_type", "gated"}, {"sample_from_anchor", false}});
       keys.update({{"enable_confidence_head", true}, {"confidence_head_with_markov", true}});
+    } else if (head == "domino") {
+      keys.update({{"emb_dim", kRank}, {"gru_hidden_dim", kRank}, {"pure_draft_prefix_len", 1}});
     } else if (head == "lilicorr") {
       keys.update({{"lilicorr_candidate_topk", kRanks}, {"lilicorr_hidden_size", kRank}, {"lilicorr_num_layers", 1}});
       keys.update({{"lilicorr_num_heads", 2}, {"lilicorr_mlp_ratio", 2.0}, {"lilicorr_factor_dim", kFactor}});
@@ -51,6 +54,11 @@ class HeadDrafter {
       add_markov(hidden, vocab);
       add("confidence_head.proj.weight", {1, hidden + kRank}, noise(hidden + kRank, 0.05F));
       add("confidence_head.proj.bias", {1}, {confidence});
+    } else if (head == "domino") {
+      add("prefix_gru.weight_ih_l0", {3 * kRank, hidden}, noise(3 * kRank * hidden, 0.3F));
+      add("prefix_gru.weight_hh_l0", {3 * kRank, kRank}, noise(3 * kRank * kRank, 0.2F));
+      add("embed_proj.0.weight", {kRank, hidden + kRank}, noise(kRank * (hidden + kRank), 0.05F));
+      add("embed_proj.2.weight", {vocab, kRank}, noise(vocab * kRank, 0.2F));
     } else if (head == "lilicorr") {
       const Json& own = config.contains("block_size") ? config : keys;
       add_lattice(own["block_size"].get<int64_t>() - 1, hidden);

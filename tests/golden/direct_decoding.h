@@ -47,7 +47,7 @@ class DirectDecoder {
         drafter != nullptr ? drafter->aux_width() : model.config().stack.hidden * (model.config().stack.n_layers);
     if (drafter != nullptr) drafter->reserve(max_tokens, kMaxBlock);
     if (drafter != nullptr && drafter->selector() != nullptr) drafter->selector()->reserve(model.ops(), kMaxBlock);
-    if (drafter != nullptr && drafter->markov() != nullptr) drafter->markov()->reserve(model.ops());
+    if (drafter != nullptr && drafter->in_turn() != nullptr) drafter->in_turn()->reserve(model.ops(), 1);
     storage_ =
         model.ops().allocate(sizeof(float) * (static_cast<size_t>(max_tokens) * (aux_width + model.config().vocab)));
     aux_hidden_ = {reinterpret_cast<float*>(storage_->data()), max_tokens, aux_width, aux_width};
@@ -115,9 +115,9 @@ class DirectDecoder {
     }
     int32_t before = last_token;
     for (int32_t slot = first; slot < hidden.rows; ++slot) {
-      if (drafter_->markov() != nullptr) {
-        const MarkovHead::Step step = {slot, before};
-        drafter_->markov()->add(model_.ops(), hidden, logits, {&step, 1});
+      if (drafter_->in_turn() != nullptr) {
+        const InTurnHead::Step step = {slot, before, 0, slot - first + 1};
+        drafter_->in_turn()->add(model_.ops(), hidden, logits, {&step, 1});
       }
       const int32_t id = argmax(logits.row(slot), logits.cols);
       before = drafter_->id_map() != nullptr ? drafter_->id_map()[id] : id;

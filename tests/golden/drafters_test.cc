@@ -71,7 +71,7 @@ class Drafters : public ::testing::TestWithParam<std::string> {
     if (drafter_->selector() != nullptr) check_edges(call, last_token, hidden);
     EXPECT_EQ(decoder_.draft(last_token, start, drafter_->config().max_width()), ints(tensors_, call + ".drafted_ids"));
     if (drafter_->confidence() != nullptr) check_confidence(call, last_token, hidden);
-    if (drafter_->markov() == nullptr) return;
+    if (drafter_->in_turn() == nullptr) return;
     const int32_t first = drafter_->config().sample_from_anchor ? 0 : 1;  // draft() left what it chose from
     expect_tensor(decoder_.last_logits(hidden.rows).skip(first), call + ".logits_in_turn");
   }
@@ -84,8 +84,7 @@ class Drafters : public ::testing::TestWithParam<std::string> {
     before.pop_back();
     drafter_->confidence()->reserve(*ops_, hidden.rows);
     const std::vector<float> golden = floats(tensors_, call + ".confidences");
-    const std::span<const float> chances =
-        drafter_->confidence()->chances(*ops_, hidden, before, drafter_->markov()->codes());
+    const std::span<const float> chances = drafter_->confidence()->chances(*ops_, hidden, before, drafter_->codes());
     ASSERT_EQ(chances.size(), golden.size());
     for (size_t i = 0; i < golden.size(); ++i) EXPECT_NEAR(chances[i], golden[i], kTolerance) << i;
   }
@@ -247,7 +246,7 @@ TEST_P(DraftersOnCpu, RunIsThatOfPlainDecoding) {
 INSTANTIATE_TEST_SUITE_P(OnCpu, DraftersOnCpu, ::testing::ValuesIn(subfolders(data_folder() / "drafters")),
                          [](const auto& test) { return test.param; });
 
-TEST(DrafterGoldens, AreAllThere) { EXPECT_GE(subfolders(data_folder() / "drafters").size(), 15u); }
+TEST(DrafterGoldens, AreAllThere) { EXPECT_GE(subfolders(data_folder() / "drafters").size(), 16u); }
 
 }  // namespace
 }  // namespace ashlar::testing

@@ -21,6 +21,9 @@ DFlash2 adds to that, with z the normed rows that enter attention or MLP of a la
 
 LiLiCorr takes candidates likewise, and scores of lattice_reference.py; its layers may convolve as those of DFlash2 do.
 
+Domino chooses likewise slot by slot: a GRU without biases reads the embeddings of the block's tokens, the last token first; with its output g after
+the token before a slot, the slot's logits grow by W2 silu(W1 [y; g]), but for those of the first few drafts.
+
 DSpark adds to DFlash: the logits of a slot grow by W2 e, where e = W1[token before it], or with a gate sigmoid(G [y; e] + g) * e; drafts
 are chosen slot by slot, the first after the last token.
 """
@@ -56,6 +59,7 @@ class DrafterConfig:
     top_k: int = 0  # candidates of a slot; 0: no selector
     lattice: dict | None = None  # the settings of LiLiCorr's head
     markov: str = ""  # "vanilla" or "gated"; "": no such head
+    domino: tuple | None = None  # numbers of the code and of the state, drafts that are left alone
 
     @property
     def drafts(self):
@@ -78,6 +82,7 @@ def read_config(raw):
     dspark = raw.get("speculators_model_type", extra.get("projector_type", "")) == "dspark" or "Qwen3DSparkModel" in raw["architectures"]
     lilicorr = extra.get("projector_type", "") == "lilicorr" or "LiLiCorrDraftModel" in raw["architectures"]
     head = raw if speculators else extra
+    domino = raw.get("speculators_model_type", extra.get("projector_type", "")) == "domino"
     convolves = dflash2 or (lilicorr and "conv_kernel_size" in head)
     top_k = head["selector_top_k"] if dflash2 else head["lilicorr_candidate_topk"] if lilicorr else 0
     causal = raw.get("is_causal")
@@ -88,7 +93,8 @@ def read_config(raw):
         layers=net["num_hidden_layers"], eps=net["rms_norm_eps"], theta=rope["rope_theta"], layer_types=net["layer_types"],
         window=net.get("sliding_window") or 0, block=block, aux_layers=aux_layers, mask_id=mask_id, is_causal=causal,
         conv=(head["conv_kernel_size"], head["conv_group_size"]) if convolves else None, top_k=top_k, lattice=head if lilicorr else None,
-        from_anchor=raw.get("sample_from_anchor", dspark), markov=head["markov_head_type"] if dspark else "", embed_scale=extra.get("input_embedding_scale", 1.0),
+        domino=(head["emb_dim"], head["gru_hidden_dim"], head.get("pure_draft_prefix_len", 0)) if domino else None,
+        from_anchor=raw.get("sample_from_anchor", dspark or (domino and head.get("shift_label", False))), markov=head["markov_head_type"] if dspark else "", embed_scale=extra.get("input_embedding_scale", 1.0),
         output_multiplier=extra.get("output_multiplier", 1.0), softcap=extra.get("final_logit_softcapping"))
 
 
@@ -232,7 +238,7 @@ class Drafter:
     def drafted_ids(self, hidden, logits, last_token):
         """Greedy drafts in the target's vocabulary; slot 0 speaks only when sampling from the last token."""
         first = 0 if self.c.from_anchor else 1
-        if self.c.markov:
+        if self.c.markov or self.c.domino:
             return self.in_turn(hidden[first:], logits[first:], last_token)[0]
         if self.c.top_k:
             return self.walk(self.candidates(logits[first:]), self.edges(hidden[first:], logits[first:], last_token))
@@ -240,7 +246,9 @@ class Drafter:
         return best if self.offsets is None else best + self.offsets[best]
 
     def in_turn(self, hidden, logits, last_token):
-        """Greedy drafts by a Markov head, and the logits that each was chosen from."""
+        """Greedy drafts by a head that has a turn for each, and the logits that each was chosen from."""
+        if self.c.domino:
+            return self.by_domino(hidden, logits, last_token)
         path, rows, before = [], [], torch.tensor(last_token)
         for y, row in zip(hidden, logits):
             code = self.w["markov_head.markov_w1.weight"][before]
@@ -251,6 +259,20 @@ class Drafter:
             before = best if self.offsets is None else best + self.offsets[best]
             path.append(before)
         return torch.stack(path), torch.stack(rows)
+
+    def by_domino(self, hidden, logits, last_token):
+        """Every slot reads all tokens before it anew."""
+        _, state, pure = self.c.domino
+        gru = torch.nn.GRU(self.c.hidden, state, bias=False, batch_first=True)
+        gru.weight_ih_l0.data, gru.weight_hh_l0.data = self.w["prefix_gru.weight_ih_l0"], self.w["prefix_gru.weight_hh_l0"]
+        path, rows = [last_token], []
+        for k, (y, row) in enumerate(zip(hidden, logits)):
+            read = gru((self.embedding[torch.tensor(path)] * self.c.embed_scale)[None])[0][0, -1]
+            if k >= pure:
+                row = row + self.linear("embed_proj.2", F.silu(self.linear("embed_proj.0", torch.cat((y, read)))))
+            rows.append(row)
+            path.append(int(row.argmax()))
+        return torch.tensor(path[1:]), torch.stack(rows)
 
     def confidences(self, hidden, path, last_token):
         """How likely each draft of a path is accepted if those before it are, by the head that some have."""

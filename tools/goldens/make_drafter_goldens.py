@@ -110,6 +110,8 @@ def variants():
         "dspark": (deepspec(), None),
         "speculators_dspark": (speculators(True, "dspark", "DSparkSpeculator", head={
             "markov_rank": 12, "markov_head_type": "gated", "confidence_head_with_markov": False}), None),
+        "domino": (one_layer({"projector_type": "domino", "emb_dim": 12, "gru_hidden_dim": 20, "pure_draft_prefix_len": 1,
+                              "shift_label": True}, block=5), None),
         "lilicorr": (one_layer({"projector_type": "lilicorr", **LILICORR}), None),
     }
 
@@ -178,6 +180,12 @@ def random_weights(raw, config, seed):
             vector("markov_head.gate_proj.bias", rank, 0.3, 0.0)
         matrix("confidence_head.proj.weight", 1, width)
         vector("confidence_head.proj.bias", 1, 0.3, 0.0)
+    if config.domino:
+        width, state, _ = config.domino
+        matrix("prefix_gru.weight_ih_l0", 3 * state, h, 2.0)
+        matrix("prefix_gru.weight_hh_l0", 3 * state, state)
+        matrix("embed_proj.0.weight", width, h + state, 2.0)
+        matrix("embed_proj.2.weight", net["vocab_size"], width, 4.0)
     if "Qwen3DSparkModel" in raw["architectures"]:
         matrix("embed_tokens.weight", net["vocab_size"], h, h**0.5)
         matrix("lm_head.weight", net["vocab_size"], h, 3.0)
@@ -277,7 +285,7 @@ class Margins:
     def see_draft(self, drafter, hidden, logits, last_token):
         """With a selector, its candidates and their order, and every choice of the walk, must be clear."""
         hidden, logits = hidden[-drafter.c.drafts:], logits[-drafter.c.drafts:]
-        if drafter.c.markov:
+        if drafter.c.markov or drafter.c.domino:
             logits = drafter.in_turn(hidden, logits, last_token)[1]
         if not drafter.c.top_k:
             self.draft = min(self.draft, margin(logits))
@@ -301,8 +309,9 @@ def draft_call(prefix, drafter, new_ids, features, last_token, margins, out):
     drafted = drafter.drafted_ids(hidden, logits, last_token)
     margins.see_draft(drafter, hidden, logits, last_token)
     speaking = (hidden[-drafter.c.drafts:], logits[-drafter.c.drafts:])
-    if drafter.c.markov:
+    if drafter.c.markov or drafter.c.domino:
         out[f"{prefix}.logits_in_turn"] = drafter.in_turn(*speaking, last_token)[1]
+    if drafter.c.markov:
         out[f"{prefix}.confidences"] = drafter.confidences(speaking[0], drafted, last_token)
     if drafter.c.top_k:
         out.update({f"{prefix}.candidates": drafter.candidates(speaking[1]), f"{prefix}.edges": drafter.edges(*speaking, last_token)})

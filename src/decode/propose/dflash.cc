@@ -19,7 +19,7 @@ int32_t width_of(const DflashConfig& config, const DflashOptions& options) {
 }
 // A head that has a turn for each position has no tokens of a tree to offer.
 int32_t branches_of(const DflashConfig& config, const DflashOptions& options) {
-  return options.passes == 1 && !config.markov ? options.branches : 0;
+  return options.passes == 1 && !config.in_turn() ? options.branches : 0;
 }
 
 }  // namespace
@@ -60,11 +60,11 @@ DflashProposer::DflashProposer(std::unique_ptr<DflashDrafter> drafter, Ops& ops,
     fail(std::to_string(options_.passes) +
          " denoising passes asked for; this drafter chooses among candidates, which takes one");
   }
-  if (options_.passes > 1 && config.markov) {
+  if (options_.passes > 1 && config.in_turn()) {
     fail(std::to_string(options_.passes) +
          " denoising passes asked for; this drafter chooses drafts one after the other, which takes one");
   }
-  if (config.markov && options_.branches != DflashOptions::kDefaultBranches && options_.branches != 0) {
+  if (config.in_turn() && options_.branches != DflashOptions::kDefaultBranches && options_.branches != 0) {
     fail(std::to_string(options_.branches) +
          " branches asked for; this drafter chooses drafts one after the other: a chain, which 0 or the default give");
   }
@@ -98,8 +98,8 @@ void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
       host_block_slots_.reserve(static_cast<size_t>(limits.max_slots));
     }
   }
-  if (MarkovHead* const markov = drafter_->markov()) {
-    markov->reserve(ops_);
+  if (InTurnHead* const head = drafter_->in_turn()) {
+    head->reserve(ops_, limits.max_slots);
     steps_.reserve(limits.max_slots);
     before_.reserve(kLogitRows);
   }
@@ -131,7 +131,7 @@ void DflashProposer::propose(std::span<ChainSpan> spans, SlotTable& slots) {
     Block& block = blocks_.emplace_back();
     block.span = &span;
     const Slot& slot = slots[span.slot];
-    block.tree = span.branches > 0 && drafter_->markov() == nullptr && distributions_.of(span.slot) == nullptr &&
+    block.tree = span.branches > 0 && drafter_->in_turn() == nullptr && distributions_.of(span.slot) == nullptr &&
                  slot.constraint == nullptr;
     // Whether a draft is verified may depend on the one after it, which rejection forbids.
     block.rated =
@@ -189,7 +189,7 @@ void DflashProposer::run_pass(SlotTable& slots) {
     if (rows > 0 && walk_) {
       drafter_->head(outputs, logits_->rows(rows));
       walk_candidates(blocks, slots, outputs, logits_->rows(rows));
-    } else if (rows > 0 && drafter_->markov() != nullptr) {
+    } else if (rows > 0 && drafter_->in_turn() != nullptr) {
       drafter_->head(outputs, logits_->rows(rows));
       choose_in_turn(blocks, slots, outputs, logits_->rows(rows));
     } else if (rows > 0 && highest) {

@@ -107,7 +107,7 @@ class DflashProposer final : public Proposer {
   std::unique_ptr<Buffer> before_storage_;
   DeviceArray<int32_t> block_slots_;
   std::vector<int32_t> host_block_slots_;
-  std::vector<MarkovHead::Step> steps_;
+  std::vector<InTurnHead::Step> steps_;
   std::vector<int32_t> before_;  // the token before each row of the logits
   std::vector<Block> blocks_;
   std::vector<RowRequest> requests_;

@@ -14,11 +14,12 @@ void DflashProposer::choose_in_turn(std::span<Block> blocks, SlotTable& slots, T
     steps_.clear();
     for (Block& block : blocks) {
       if (k >= block.span->width) continue;
-      steps_.push_back({row_of(block) + k - 1, block.span->ids[k - 1]});
+      const auto place = static_cast<int32_t>(&block - blocks.data());
+      steps_.push_back({row_of(block) + k - 1, block.span->ids[k - 1], place, k});
       ask(block, row_of(block), k, slots[block.span->slot]);
     }
     if (steps_.empty()) break;
-    drafter_->markov()->add(ops_, hidden, logits, steps_);
+    drafter_->in_turn()->add(ops_, hidden, logits, steps_);
     answer(logits);
     for (Block& block : blocks) {
       if (k < block.span->width) block.span->ids[k] = block.candidate[k];
@@ -33,8 +34,7 @@ void DflashProposer::rate_drafts(std::span<Block> blocks, Tensor hidden) {
   if (std::ranges::none_of(blocks, &Block::rated)) return;
   before_.clear();
   for (const Block& block : blocks) before_.insert(before_.end(), block.span->ids, block.span->ids + block.n_outputs);
-  const std::span<const float> chances =
-      drafter_->confidence()->chances(ops_, hidden, before_, drafter_->markov()->codes());
+  const std::span<const float> chances = drafter_->confidence()->chances(ops_, hidden, before_, drafter_->codes());
   size_t first = 0;
   for (const Block& block : blocks) {
     const std::span<const float> own = chances.subspan(first, static_cast<size_t>(block.n_outputs));

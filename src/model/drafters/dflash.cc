@@ -10,6 +10,8 @@
 #include "model/drafters/draft_vocabulary.h"
 #include "model/drafters/heads/candidate_lattice.h"
 #include "model/drafters/heads/candidate_selector.h"
+#include "model/drafters/heads/domino_head.h"
+#include "model/drafters/heads/markov_head.h"
 
 namespace ashlar {
 namespace {
@@ -73,6 +75,7 @@ DflashDrafter::DflashDrafter(const Model& target, DflashConfig config, WeightBin
   if (config_.names.rope_factors != nullptr) binder.ignore(config_.names.rope_factors);
   if (config_.own_vocabulary || config_.may_own_vocabulary) bind_vocabulary(binder);
   if (config_.markov) bind_markov(binder);
+  if (config_.domino) in_turn_ = std::make_unique<DominoHead>(binder, find_prefix(binder), config_, embedding());
   if (config_.selector || config_.lattice) bind_selector(binder);
   if (!own_head_ && !is_tied()) quantised_head_ = ops_.repack(target_.head_weight(), Products::kPropose);
 }
@@ -116,8 +119,10 @@ void DflashDrafter::bind_selector(WeightBinder& binder) {
 
 void DflashDrafter::bind_markov(WeightBinder& binder) {
   const std::string prefix = find_prefix(binder);
-  markov_ = std::make_unique<MarkovHead>(binder, prefix, config_.names, *config_.markov, config_.stack.hidden,
-                                         config_.vocab, config_.draft_vocab);
+  auto markov = std::make_unique<MarkovHead>(binder, prefix, config_.names, *config_.markov, config_.stack.hidden,
+                                             config_.vocab, config_.draft_vocab);
+  codes_ = &markov->codes();
+  in_turn_ = std::move(markov);
   if (config_.markov->confidence_width == 0) return;
   const int32_t hidden = config_.stack.hidden;
   confidence_ = std::make_unique<ConfidenceHead>(binder, prefix + config_.names.confidence, hidden,
@@ -163,8 +168,7 @@ void DflashDrafter::write_context(Tensor aux_hidden, const Rows& rows, const KvM
 
 Tensor DflashDrafter::forward(const RowBatch& batch, const KvMemory& kv) {
   StackWorkspace& workspace = *workspace_;
-  const Weight& table = own_embedding_ ? *own_embedding_ : target_.embedding();
-  ops_.embed(table, batch.rows().ids, config_.embedding_scale, workspace.x.narrow(batch.n()));
+  ops_.embed(embedding(), batch.rows().ids, config_.embedding_scale, workspace.x.narrow(batch.n()));
   const Tensor x = stack_.forward(ops_, batch, kv, workspace, {});
   const Tensor out = workspace.normed.narrow(x.rows);
   ops_.rms_norm(x, norm_.data(), config_.stack.norm_eps, out);
@@ -184,7 +188,7 @@ void DflashDrafter::head_argmax(Tensor hidden, int32_t* entries) const {
 size_t DflashDrafter::bytes_read() const {
   return stack_.weight_bytes() + feature_projection_->bytes() + context_kv_->bytes() + head_weight().bytes() +
          (selector_ ? selector_->bytes_read() : 0) +
-         (markov_ ? markov_->bytes_read() * static_cast<size_t>(config_.max_width() - 1) : 0);
+         (in_turn_ ? in_turn_->bytes_read() * static_cast<size_t>(config_.max_width() - 1) : 0);
 }
 
 }  // namespace ashlar

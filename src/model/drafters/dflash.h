@@ -8,7 +8,7 @@
 #include "model/drafters/dflash_config.h"
 #include "model/drafters/heads/candidate_head.h"
 #include "model/drafters/heads/confidence_head.h"
-#include "model/drafters/heads/markov_head.h"
+#include "model/drafters/heads/in_turn_head.h"
 #include "model/mixers/attention.h"
 #include "model/model.h"
 
@@ -48,11 +48,12 @@ class DflashDrafter {
   /// are those that forward() returns, its logits those of head().
   CandidateHead* selector() { return selector_.get(); }
 
-  /// Adds to logits what the token before each position says; null: the drafter has none. The same rows.
-  MarkovHead* markov() { return markov_.get(); }
-  /// How likely each draft is to be accepted if those before it are, by markov()'s codes; null: the drafter does not
-  /// say. The same rows.
+  /// Adds to logits what the tokens before each position say; null: the drafter has none. The same rows.
+  InTurnHead* in_turn() { return in_turn_.get(); }
+  /// How likely each draft is to be accepted if those before it are, by codes(); null: the drafter does not say. The
+  /// same rows.
   ConfidenceHead* confidence() { return confidence_.get(); }
+  const Weight& codes() const { return *codes_; }
 
   /// Target id of each draft-vocabulary entry, or null if they are the same.
   const int32_t* id_map() const { return id_map_.empty() ? nullptr : id_map_.data(); }
@@ -63,6 +64,8 @@ class DflashDrafter {
   void bind_vocabulary(WeightBinder& binder);
   void bind_selector(WeightBinder& binder);
   void bind_markov(WeightBinder& binder);
+  /// What tokens of a block are embedded by.
+  const Weight& embedding() const { return own_embedding_ ? *own_embedding_ : target_.embedding(); }
   const Weight& head_weight() const;
   /// Whether the own embedding is the head as well.
   bool is_tied() const { return own_embedding_ && !own_head_; }
@@ -81,7 +84,8 @@ class DflashDrafter {
   /// The target's head in 8 bits, for a drafter without its own; null where the device does not gain by that.
   std::unique_ptr<Weight> quantised_head_;
   std::unique_ptr<CandidateHead> selector_;
-  std::unique_ptr<MarkovHead> markov_;
+  std::unique_ptr<InTurnHead> in_turn_;
+  const Weight* codes_ = nullptr;  // of in_turn_, where there is a confidence head
   std::unique_ptr<ConfidenceHead> confidence_;
   std::vector<int32_t> id_map_;
   std::vector<AuxLayer> aux_layers_;

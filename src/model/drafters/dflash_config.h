@@ -25,6 +25,13 @@ struct MarkovConfig {
   int32_t confidence_width = 0;
 };
 
+/// A head that adds to a position's logits what all tokens of the block before it say.
+struct DominoConfig {
+  int32_t width = 0;  ///< of what the product over the vocabulary reads
+  int32_t state = 0;  ///< numbers that are remembered of the tokens
+  int32_t pure = 0;   ///< drafts at the begin of the block to whose logits nothing is added
+};
+
 /// A head that chooses among candidates by a small transformer over all of a block.
 struct LatticeConfig {
   int32_t top_k = 0;   ///< candidates of a position
@@ -53,14 +60,17 @@ struct DflashConfig {
   std::string head = "dflash";             ///< what makes tokens of the block's hidden states: one of draft_heads()
   std::optional<SelectorConfig> selector;  ///< of heads that choose among candidates
   std::optional<LatticeConfig> lattice;    ///< the same
-  std::optional<MarkovConfig> markov;
-  bool may_own_vocabulary = false;  ///< may bring embed_tokens and lm_head
-  bool tied_head = false;           ///< an embedding of its own without a head is the head as well
-  bool own_vocabulary = false;      ///< brings embed_tokens, lm_head, d2t and t2d (speculators)
+  std::optional<MarkovConfig> markov;      ///< of heads that choose one draft after the other
+  std::optional<DominoConfig> domino;      ///< the same
+  bool may_own_vocabulary = false;         ///< may bring embed_tokens and lm_head
+  bool tied_head = false;                  ///< an embedding of its own without a head is the head as well
+  bool own_vocabulary = false;             ///< brings embed_tokens, lm_head, d2t and t2d (speculators)
   float embedding_scale = 1.0F;
   float output_multiplier = 1.0F;
   float softcap = 0.0F;  ///< logits become softcap * tanh(logits / softcap); 0: off
 
+  /// Whether its drafts are chosen one after the other.
+  bool in_turn() const { return markov.has_value() || domino.has_value(); }
   /// Rows of a verify pass at the trained block size: the last token and every draft.
   int32_t max_width() const { return block_size + (sample_from_anchor ? 1 : 0); }
 };

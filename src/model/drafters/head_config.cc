@@ -113,6 +113,19 @@ void read_dspark(const HeadFields& fields, const HeadDefaults& defaults, DflashC
   config.sample_from_anchor = fields.boolean("sample_from_anchor", true);
 }
 
+void read_domino(const HeadFields& fields, const HeadDefaults& /*defaults*/, DflashConfig& config) {
+  if (config.output_multiplier != 1) fields.fail("output_multiplier", "1, with this head");
+  DominoConfig domino;
+  const char* const in_speculators = "logits_correction_emb_dim";
+  domino.width = fields.integer(fields.is_set(in_speculators) ? in_speculators : "emb_dim", kMaxRank, 0);
+  domino.state = fields.integer("gru_hidden_dim", kMaxRank, 0);
+  if (fields.is_set("pure_draft_prefix_len")) {
+    domino.pure = fields.integer("pure_draft_prefix_len", config.block_size - 1, 0);
+  }
+  config.sample_from_anchor = fields.boolean("shift_label", config.sample_from_anchor);
+  config.domino = domino;
+}
+
 constexpr HeadDefaults kSpeculatorsDefaults = {2, 16, 256, 16, "vanilla", true};
 
 void design_plain(DflashConfig&) {}
@@ -139,6 +152,7 @@ constexpr Head kHeads[] = {
     {"dflash2", "DFlash2DraftModel", read_dflash2, design_dflash2},
     {"dspark", "Qwen3DSparkModel", read_dspark, nullptr},
     {"lilicorr", "LiLiCorrDraftModel", read_lilicorr, nullptr, false},
+    {"domino", "DominoDraftModel", read_domino, nullptr},
 };
 
 const Head* find_head(const std::string& name) {

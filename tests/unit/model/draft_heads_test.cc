@@ -3,31 +3,11 @@
 
 #include <algorithm>
 
-#include "model/drafters/dflash.h"
 #include "model/drafters/dflash_repairs.h"
-#include "unit/model/drafter_json.h"
+#include "unit/model/head_json.h"
 
 namespace ashlar::testing {
 namespace {
-
-Json with_head(const std::string& patch = "{}") {
-  Json config = patched(tiny_config(), R"({"num_target_layers":2,"block_size":4,"num_hidden_layers":1,
-    "architectures":["DFlash2DraftModel"],"dflash_config":{"mask_token_id":19,"target_layer_ids":[0,1]}})");
-  config["dflash_config"] = patched(
-      config["dflash_config"], R"({"conv_kernel_size":2,"conv_group_size":4,"selector_rank":3,"selector_top_k":5})");
-  config["dflash_config"] = patched(config["dflash_config"], patch);
-  return config;
-}
-
-Json speculators(const std::string& patch = "{}") {
-  Json root = patched(parse_json(R"({"speculators_model_type":"dflash2","aux_hidden_state_layer_ids":[1,2],
-    "mask_token_id":19,"draft_vocab_size":20,"conv_group_size":4})",
-                                 "speculators"),
-                      patch);
-  root["transformer_layer_config"] =
-      patched(tiny_config(), R"({"num_hidden_layers":1,"layer_types":["sliding_attention"],"sliding_window":8})");
-  return root;
-}
 
 // DeepSpec's form: all keys on one level.
 Json flat(const std::string& patch = "{}") {
@@ -72,7 +52,7 @@ TEST(DraftHeads, AreNamedByProjectorOrArchitecture) {
 
 TEST(DraftHeads, OtherOnesAreRefusedWithTheNamesOfThoseThatAreKnown) {
   refuse(with_head(R"({"projector_type":"other"})"),
-         {"projector_type", "other", "\"dflash\" or \"dflash2\" or \"dspark\" or \"lilicorr\""});
+         {"projector_type", "other", "\"dflash\" or \"dflash2\" or \"dspark\" or \"lilicorr\" or \"domino\""});
   refuse(with_head(R"({"projector_type":3})"), {"projector_type", "a string"});
   refuse(speculators(R"({"speculators_model_type":"peagle"})"),
          {"speculators_model_type", "peagle", "\"dflash\"", "\"dflash2\""});
@@ -175,40 +155,6 @@ TEST(DraftHeads, RefuseWhatTheyCannotCompute) {
   refuse(speculators(R"({"conv_group_size":5})"), {"conv_group_size"});
 }
 
-class HeadLoading : public ::testing::Test {
- protected:
-  static Tensors tensors() {
-    Tensors result;
-    add_random(result, "fc.weight", {8, 16});
-    add_random(result, "hidden_norm.weight", {8});
-    add_random(result, "norm.weight", {8});
-    for (const auto& [name, tensor] : tiny_tensors()) {
-      if (name.starts_with("model.layers.0.")) add_random(result, name.substr(6), tensor.shape);
-    }
-    for (const std::string conv : {"layers.0.attention_conv.", "layers.0.mlp_conv."}) {
-      add_random(result, conv + "base_kernel", {2, 2, 8});
-      add_random(result, conv + "kernel_projection.weight", {8, 8});
-    }
-    add_random(result, "candidate_selector.hidden_projection.weight", {3, 8});
-    add_random(result, "candidate_selector.predecessor_codebook", {20, 3});
-    add_random(result, "candidate_selector.successor_codebook", {20, 3});
-    return result;
-  }
-  void load(const Json& config, const Tensors& tensors) {
-    const ModelFolder folder(config, tensors);
-    DflashDrafter::load(*model_, folder.path());
-  }
-  void refuse(const Tensors& tensors, std::vector<std::string> parts) {
-    const ModelFolder folder(with_head(), tensors);
-    parts.push_back(folder.path().string());
-    expect_error([&] { DflashDrafter::load(*model_, folder.path()); }, parts);
-  }
-
-  ModelFolder target_;
-  std::unique_ptr<Ops> ops_ = make_device("ref", {});
-  std::unique_ptr<Model> model_ = Model::load(*ops_, target_.path());
-};
-
 TEST_F(HeadLoading, TakesAWholeCheckpoint) {
   EXPECT_NO_THROW(load(with_head(), tensors()));
   Tensors prefixed, suffixed = tensors();
@@ -241,10 +187,7 @@ TEST_F(HeadLoading, RefusesEveryMissingOrMisshapenTensor) {
 TEST_F(HeadLoading, TakesAndChecksWhatTheTokenBeforeAdds) {
   const Json gated = flat(R"({"markov_head_type":"gated"})");
   const auto whole = [] {
-    Tensors result;
-    for (const auto& [name, tensor] : tensors()) {
-      if (name.find("conv") == std::string::npos && name.find("selector") == std::string::npos) result[name] = tensor;
-    }
+    Tensors result = backbone();
     add_random(result, "markov_head.markov_w1.weight", {20, 3});
     add_random(result, "markov_head.markov_w2.weight", {20, 3});
     add_random(result, "markov_head.gate_proj.weight", {3, 11});
@@ -277,10 +220,7 @@ TEST_F(HeadLoading, TakesAndChecksWhatTheTokenBeforeAdds) {
 // As wide as the drafter, or not: then embeddings are projected.
 TEST_F(HeadLoading, TakesAndChecksALattice) {
   const auto whole = [](int64_t hidden) {
-    Tensors result;
-    for (const auto& [name, tensor] : tensors()) {
-      if (name.find("conv") == std::string::npos && name.find("selector") == std::string::npos) result[name] = tensor;
-    }
+    Tensors result = backbone();
     const auto linear = [&](const std::string& name, int64_t rows, int64_t cols) {
       add_random(result, "lilicorr." + name + ".weight", {rows, cols});
       add_random(result, "lilicorr." + name + ".bias", {rows});

@@ -21,7 +21,7 @@ MarkovHead::MarkovHead(WeightBinder& binder, const std::string& prefix, const Dr
   gate_of_code_ = binder.ops().pack({{both.block(0, config.rank, hidden, config.rank)}, {}}, use);
 }
 
-void MarkovHead::reserve(Ops& ops) {
+void MarkovHead::reserve(Ops& ops, int32_t /*blocks*/) {
   ids_ = {ops, int64_t{2} * kAtOnce};
   added_ = {ops, int64_t{kAtOnce} * draft_vocab_};
   const DType type = ops.activation_type();

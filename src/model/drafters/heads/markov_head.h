@@ -12,28 +12,23 @@
 #include "device/ops.h"
 #include "model/binding/weight_binder.h"
 #include "model/drafters/dflash_config.h"
+#include "model/drafters/heads/in_turn_head.h"
 
 namespace ashlar {
 
 /// With e the code of the token before a position and h the position's final hidden state, its logits grow by W2 e, or
 /// where there is a gate by W2 (sigmoid(G [h; e] + g) * e).
-class MarkovHead {
+class MarkovHead final : public InTurnHead {
  public:
   /// Binds what `names` calls, after PREFIX, the codes [vocab, rank], the outputs [draft_vocab, rank] and, of heads
   /// with one, the gate [rank, hidden + rank] with its bias.
   MarkovHead(WeightBinder& binder, const std::string& prefix, const DrafterNames& names, const MarkovConfig& config,
              int32_t hidden, int32_t vocab, int32_t draft_vocab);
 
-  const Weight& codes() const { return *codes_; }          ///< of tokens: [vocab, rank]
-  size_t bytes_read() const { return outputs_->bytes(); }  ///< for each position
-  void reserve(Ops& ops);
-
-  struct Step {
-    int32_t row = 0;    ///< of hidden and logits: a position
-    int32_t token = 0;  ///< which comes before it
-  };
-  /// Adds to the logits of these rows. hidden: [rows, hidden], logits: [rows, draft_vocab] in fp32.
-  void add(Ops& ops, Tensor hidden, Tensor logits, std::span<const Step> steps);
+  const Weight& codes() const { return *codes_; }  ///< of tokens: [vocab, rank]
+  size_t bytes_read() const override { return outputs_->bytes(); }
+  void reserve(Ops& ops, int32_t blocks) override;
+  void add(Ops& ops, Tensor hidden, Tensor logits, std::span<const Step> steps) override;
 
  private:
   static constexpr int32_t kAtOnce = 16;  // positions
