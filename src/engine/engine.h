@@ -17,7 +17,7 @@ struct EngineOptions {
   int32_t max_sequences = 16;   ///< run at once; further requests wait
   int32_t max_queue = 1024;     ///< requests waiting; one more is refused
   int32_t max_step_rows = 512;  ///< rows of one step, prefill and decode together
-  int32_t prefill_chunk = 256;  ///< most prompt rows of one sequence in a step
+  int32_t prefill_chunk = 512;  ///< most prompt rows of one sequence in a step
   /// Prompts are cut into shorter pieces where a step would take longer; 0: never.
   int64_t prompt_step_ns = 1'000'000'000;
   int64_t kv_bytes =

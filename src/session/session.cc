@@ -32,6 +32,8 @@ Session::Session(const SessionOptions& options)
   template_ = ChatTemplate::from_model(choice_.model);
   stop_ids_ = stop_ids_of(choice_.model, *tokenizer_, config.stop_ids, config.vocab);
   if (std::string note = note_on_tokens_beyond(*tokenizer_, config.vocab); !note.empty()) notes_.push_back(note);
+  // A step has room for a chunk, however long it is asked to be.
+  options_.engine.max_step_rows = std::max(options_.engine.max_step_rows, options_.engine.prefill_chunk);
   limit_memory(config);
   note_ignored_options(config);
   model_ = Model::load(*ops_, choice_.model, options_.max_context);
