@@ -26,12 +26,16 @@ TEST_F(PebbleOnGpu, LogitsAgree) {
   double worst = 0;
   const std::vector<float> golden = floats(tensors, "case0.logits");
   const std::vector<float> found = rows_of(json["cases"][0]);
-  ASSERT_EQ(found.size(), golden.size());
-  for (size_t at = 0; at < golden.size(); at += vocab) {
-    worst = std::max(worst, relative_error(found.data() + at, golden.data() + at, vocab));
+  const std::vector<int32_t> there = ints(tensors, "case0.rows");
+  ASSERT_EQ(golden.size(), there.size() * vocab);
+  for (size_t i = 0; i < there.size(); ++i) {
+    const float* row = found.data() + static_cast<size_t>(there[i]) * vocab;
+    worst = std::max(worst, relative_error(row, golden.data() + i * vocab, vocab));
   }
-  for (size_t i = 1; i < json["cases"].size(); i += 3) {  // which have them
-    const std::vector<float> last = floats(tensors, "case" + std::to_string(i) + ".last_logits");
+  for (size_t i = 1; i < json["cases"].size(); ++i) {
+    const std::string name = "case" + std::to_string(i) + ".last_logits";
+    if (!tensors.tensors().contains(name)) continue;
+    const std::vector<float> last = floats(tensors, name);
     const std::vector<float> rows = rows_of(json["cases"][i]);
     worst = std::max(worst, relative_error(rows.data() + rows.size() - vocab, last.data(), vocab));
   }

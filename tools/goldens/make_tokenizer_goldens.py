@@ -271,8 +271,8 @@ def decode_cases(tokenizer, rng):
         if i % 3 == 0:  # parts of valid text: characters that are cut in two and completed
             source = rng.choice(encoded)
             ids = source[rng.randrange(len(source)):] + ids[:2] + source
-        cases.append([ids, tokenizer.decode(ids, skip_special_tokens=False),
-                      tokenizer.decode(ids, skip_special_tokens=True)])
+        texts = [tokenizer.decode(ids, skip_special_tokens=False), tokenizer.decode(ids, skip_special_tokens=True)]
+        cases.append([ids, *texts[:1 if texts[0] == texts[1] else 2]])
     return cases
 
 
