@@ -24,7 +24,7 @@ struct BlockConvolution {
 
 /// Rows that choose among their candidates: candidate b after token a scores S = U[b] + scale * sum of A[a] * P * B[b],
 /// with U the row's logits, P its projection and A, B two tables of codes. At most kMaxCandidates a row.
-struct CandidateRows {
+struct ChoosingRows {
   Candidates candidates;            ///< the likeliest of the rows' logits, as Ops::find_candidates has them
   const int32_t* labels = nullptr;  ///< [rows]
   const int32_t* before = nullptr;  ///< [rows]: the token before each label

@@ -168,9 +168,9 @@ class TrainOps {
   /// Cross-entropy of each row's scores S over its candidates against the label, which takes the last place where it is
   /// missing; `probability` is the label's, `best` the candidate with the highest score but for a label that was put
   /// there. Candidates' logits become the gradient of the row's loss to S. `losses` are the host's, as before.
-  virtual void candidate_loss(const CandidateRows& rows, TokenLoss* losses) = 0;
+  virtual void candidate_loss(const ChoosingRows& rows, TokenLoss* losses) = 0;
   /// After that: gradients of the sum of the rows' losses, each times its weight, overwritten.
-  virtual void candidate_gradient(const CandidateRows& rows, const float* weights, const CandidateGradients& out) = 0;
+  virtual void candidate_gradient(const ChoosingRows& rows, const float* weights, const CandidateGradients& out) = 0;
 
   /// Convolves the rows of each block, stored or added.
   virtual void block_conv(const BlockConvolution& rows, Store store, Tensor out) = 0;

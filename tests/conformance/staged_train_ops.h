@@ -82,11 +82,11 @@ class StagedTrainOps final : public TrainOps {
                               staged(candidates, hidden.rows));
     finish();
   }
-  void candidate_loss(const CandidateRows& rows, TokenLoss* losses) override {
+  void candidate_loss(const ChoosingRows& rows, TokenLoss* losses) override {
     inner_->candidate_loss(staged(rows), losses);
     finish();
   }
-  void candidate_gradient(const CandidateRows& rows, const float* weights, const CandidateGradients& out) override {
+  void candidate_gradient(const ChoosingRows& rows, const float* weights, const CandidateGradients& out) override {
     inner_->candidate_gradient(staged(rows), staged(weights, rows.n_rows()),
                                {staged(out.hidden), staged(out.projected), staged(out.before), staged(out.after)});
     finish();
@@ -168,7 +168,7 @@ class StagedTrainOps final : public TrainOps {
     const int64_t values = int64_t{rows} * candidates.n;
     return {candidates.n, staged(candidates.ids, values), staged(candidates.logits, values)};
   }
-  CandidateRows staged(const CandidateRows& rows) {
+  ChoosingRows staged(const ChoosingRows& rows) {
     const int32_t n = rows.n_rows();
     return {staged(rows.candidates, n), staged(rows.labels, n),  staged(rows.before, n),
             staged(rows.hidden),        staged(rows.head),       staged(rows.projected),

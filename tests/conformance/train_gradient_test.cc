@@ -245,8 +245,8 @@ TEST_F(TrainGradients, Candidates) {
   const Candidates candidates = {kVocab, ids.data(), logits.data()};
   const auto rows = [&](Matrix& h, Matrix& p, Matrix& a, Matrix& b) {
     ops_->cross_entropy(h.view(), head.view(), plain_labels.data(), plain.data(), none.view(), candidates);
-    return CandidateRows{candidates, labels.data(), before.data(), h.view(), head.view(),
-                         p.view(),   a.view(),      b.view(),      0.5F};
+    return ChoosingRows{candidates, labels.data(), before.data(), h.view(), head.view(),
+                        p.view(),   a.view(),      b.view(),      0.5F};
   };
   const auto loss = [&](Matrix& h, Matrix& p, Matrix& a, Matrix& b) {
     ops_->candidate_loss(rows(h, p, a, b), losses.data());
@@ -256,7 +256,7 @@ TEST_F(TrainGradients, Candidates) {
   };
   Matrix d_hidden(kRows, 6), d_projected(kRows, kRank), of_before(kRows, kRank), of_after(kRows, kRank);
   Matrix d_predecessors = normal(kVocab, kRank, 0), d_successors = normal(kVocab, kRank, 0);
-  const CandidateRows now = rows(hidden, projected, predecessors, successors);
+  const ChoosingRows now = rows(hidden, projected, predecessors, successors);
   ops_->candidate_loss(now, losses.data());
   ops_->candidate_gradient(now, weights.data(),
                            {d_hidden.view(), d_projected.view(), of_before.view(), of_after.view()});

@@ -383,8 +383,8 @@ TEST_P(TrainOpsOnIsa, Candidates) {
       const Candidates candidates = {c.n, found.ids.data(), found.d_scores.data()};
       Matrix none(0, c.width);
       ops.cross_entropy(hidden.view(), head.view(), labels.data(), found.losses.data(), none.view(), candidates);
-      const CandidateRows rows = {candidates,       labels.data(),       before.data(),     hidden.view(), head.view(),
-                                  projected.view(), predecessors.view(), successors.view(), 0.7F};
+      const ChoosingRows rows = {candidates,       labels.data(),       before.data(),     hidden.view(), head.view(),
+                                 projected.view(), predecessors.view(), successors.view(), 0.7F};
       ops.candidate_loss(rows, found.losses.data());
       const std::vector<float> weights(labels.size(), 0.5F);
       ops.candidate_gradient(rows, weights.data(),

@@ -198,6 +198,7 @@ TEST_P(Depths, ALongPromptLeavesOthersTheirPace) {
     FakeDecoder& fake = *decoder;
     EngineOptions options;
     options.depth = GetParam();
+    options.prefill_chunk = 256;
     options.kv_pages = 512;
     Engine engine(*ops, std::move(decoder), options);
     fake.claim(int64_t{row_ms} * 1'000'000);

@@ -81,10 +81,10 @@ class TimedTrainOps final : public TrainOps {
     timed("distribution_loss", product(hidden.rows, head.rows, head.cols) * (d_hidden.rows > 0 ? 3 : 2),
           [&] { ops_->distribution_loss(hidden, target, head, loss, losses, d_hidden, candidates); });
   }
-  void candidate_loss(const CandidateRows& rows, TokenLoss* losses) override {
+  void candidate_loss(const ChoosingRows& rows, TokenLoss* losses) override {
     timed("selector", 0, [&] { ops_->candidate_loss(rows, losses); });
   }
-  void candidate_gradient(const CandidateRows& rows, const float* weights, const CandidateGradients& out) override {
+  void candidate_gradient(const ChoosingRows& rows, const float* weights, const CandidateGradients& out) override {
     timed("selector, gradient", 0, [&] { ops_->candidate_gradient(rows, weights, out); });
   }
   void block_conv(const BlockConvolution& rows, Store store, Tensor out) override {

@@ -242,8 +242,8 @@ def variants():
         merged=True, tokens=8, half=True, without={"top_k_experts": 3})
     # Windows and the plain rope, and a layer that sees everything by a rope that is scaled.
     add("olmo3", base_config("olmo3", **small, rms_norm_eps=1e-5, intermediate_size=24, num_hidden_layers=2, torch_dtype=..., dtype="bfloat16",
-                             sliding_window=4, layer_types=["sliding_attention", "full_attention"], rope_theta=500000.0, max_position_embeddings=64,
-                             rope_scaling={"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8, "beta_fast": 32.0, "beta_slow": 1.0,
+                             sliding_window=4, layer_types=["sliding_attention", "full_attention"], rope_theta=500000.0, max_position_embeddings=160,
+                             rope_scaling={"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 20, "beta_fast": 32.0, "beta_slow": 1.0,
                                            "attention_factor": 1.2079441541679836}),
         tokens=8, half=True, without=[{"rope_scaling": None}, {"sliding_window": 64}])
     return out

@@ -15,7 +15,7 @@ double weight_of(const BlockConvolution& rows, int32_t r, int32_t t, int32_t c) 
          rows.dynamic.row(r)[t * rows.groups() + c / rows.conv.group];
 }
 
-double score_of(const CandidateRows& rows, int32_t r, int32_t j) {
+double score_of(const ChoosingRows& rows, int32_t r, int32_t j) {
   const int64_t at = int64_t{r} * rows.candidates.n + j;
   const float* const before = rows.predecessors.row(rows.before[r]);
   const float* const after = rows.successors.row(rows.candidates.ids[at]);
@@ -26,7 +26,7 @@ double score_of(const CandidateRows& rows, int32_t r, int32_t j) {
 
 }  // namespace
 
-void candidate_loss(const CandidateRows& rows, TokenLoss* losses) {
+void candidate_loss(const ChoosingRows& rows, TokenLoss* losses) {
   const int32_t n = rows.candidates.n;
   std::vector<double> scores(static_cast<size_t>(n));
   for (int32_t r = 0; r < rows.n_rows(); ++r) {
@@ -54,7 +54,7 @@ void candidate_loss(const CandidateRows& rows, TokenLoss* losses) {
   }
 }
 
-void candidate_gradient(const CandidateRows& rows, const float* weights, const CandidateGradients& out) {
+void candidate_gradient(const ChoosingRows& rows, const float* weights, const CandidateGradients& out) {
   const int32_t n = rows.candidates.n;
   for (int32_t r = 0; r < rows.n_rows(); ++r) {
     const int32_t* const ids = rows.candidates.ids + int64_t{r} * n;

@@ -167,8 +167,8 @@ class RefTrainOps final : public TrainOps {
     }
   }
 
-  void candidate_loss(const CandidateRows& rows, TokenLoss* losses) override { ref::candidate_loss(rows, losses); }
-  void candidate_gradient(const CandidateRows& rows, const float* weights, const CandidateGradients& out) override {
+  void candidate_loss(const ChoosingRows& rows, TokenLoss* losses) override { ref::candidate_loss(rows, losses); }
+  void candidate_gradient(const ChoosingRows& rows, const float* weights, const CandidateGradients& out) override {
     ref::candidate_gradient(rows, weights, out);
   }
   void block_conv(const BlockConvolution& rows, Store store, Tensor out) override { ref::block_conv(rows, store, out); }

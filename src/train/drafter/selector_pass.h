@@ -36,7 +36,7 @@ class SelectorPass {
   const TrainShape& shape_;
   const SelectorParameters& parameters_;
   const Tensor head_;
-  CandidateRows rows_;
+  ChoosingRows rows_;
   CandidateGradients gradients_;
   Tensor ids_, logits_;  // [label rows, candidates]: of 4 bytes each
   Tensor projected_;     // [label rows, rank]

@@ -161,8 +161,8 @@ class CpuTrainOps final : public TrainOps {
     }
   }
 
-  void candidate_loss(const CandidateRows& rows, TokenLoss* losses) override { heads_.candidate_loss(rows, losses); }
-  void candidate_gradient(const CandidateRows& rows, const float* weights, const CandidateGradients& out) override {
+  void candidate_loss(const ChoosingRows& rows, TokenLoss* losses) override { heads_.candidate_loss(rows, losses); }
+  void candidate_gradient(const ChoosingRows& rows, const float* weights, const CandidateGradients& out) override {
     heads_.candidate_gradient(rows, weights, out);
   }
   void block_conv(const BlockConvolution& rows, Store store, Tensor out) override {

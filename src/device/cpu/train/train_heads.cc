@@ -80,7 +80,7 @@ void TrainHeads::for_rows(int32_t rows, const Fn& fn) {
   });
 }
 
-TokenLoss TrainHeads::loss_of_row(const CandidateRows& rows, int32_t r) const {
+TokenLoss TrainHeads::loss_of_row(const ChoosingRows& rows, int32_t r) const {
   const int32_t n = rows.candidates.n, label = rows.labels[r];
   int32_t* const ids = rows.candidates.ids + int64_t{r} * n;
   float* const logits = rows.candidates.logits + int64_t{r} * n;
@@ -109,12 +109,12 @@ TokenLoss TrainHeads::loss_of_row(const CandidateRows& rows, int32_t r) const {
   return loss;
 }
 
-void TrainHeads::candidate_loss(const CandidateRows& rows, TokenLoss* losses) {
+void TrainHeads::candidate_loss(const ChoosingRows& rows, TokenLoss* losses) {
   ASHLAR_CHECK(rows.candidates.n >= 1 && rows.candidates.n <= kMaxCandidates);
   for_rows(rows.n_rows(), [&](int32_t r) { losses[r] = loss_of_row(rows, r); });
 }
 
-void TrainHeads::candidate_gradient(const CandidateRows& rows, const float* weights, const CandidateGradients& out) {
+void TrainHeads::candidate_gradient(const ChoosingRows& rows, const float* weights, const CandidateGradients& out) {
   const int32_t n = rows.candidates.n, rank = rows.rank();
   for_rows(rows.n_rows(), [&](int32_t r) {
     const int32_t* const ids = rows.candidates.ids + int64_t{r} * n;

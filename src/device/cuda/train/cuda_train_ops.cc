@@ -124,7 +124,7 @@ class CudaTrainOps final : public TrainOps {
     });
   }
 
-  void candidate_loss(const CandidateRows& rows, TokenLoss* losses) override {
+  void candidate_loss(const ChoosingRows& rows, TokenLoss* losses) override {
     if (rows.n_rows() == 0) return;
     ASHLAR_CHECK_LE(rows.candidates.n, kMaxCandidates);
     RowLoss* const found = losses_of(rows.n_rows());
@@ -132,7 +132,7 @@ class CudaTrainOps final : public TrainOps {
     check_launch("candidate_loss");
     read_losses(found, rows.n_rows(), losses);
   }
-  void candidate_gradient(const CandidateRows& rows, const float* weights, const CandidateGradients& out) override {
+  void candidate_gradient(const ChoosingRows& rows, const float* weights, const CandidateGradients& out) override {
     if (rows.n_rows() == 0) return;
     train_candidate_gradient(stream(), candidates_call(rows), weights,
                              {rows_of(out.hidden), rows_of(out.projected), rows_of(out.before), rows_of(out.after)});
@@ -269,7 +269,7 @@ class CudaTrainOps final : public TrainOps {
     memory_.download(reinterpret_cast<const std::byte*>(found), read.data(), sizeof(RowLoss) * read.size());
     for (size_t i = 0; i < read.size(); ++i) losses[i] = {read[i].loss, read[i].probability, read[i].best};
   }
-  static TrainCandidates candidates_call(const CandidateRows& rows) {
+  static TrainCandidates candidates_call(const ChoosingRows& rows) {
     TrainCandidates call;
     call.n = rows.candidates.n, call.ids = rows.candidates.ids, call.logits = rows.candidates.logits;
     call.labels = rows.labels, call.before = rows.before, call.scale = rows.scale;

@@ -92,7 +92,7 @@ inline constexpr int32_t kConvPartials = 256;
 void train_block_conv_gradient(cudaStream_t stream, const TrainConv& call, const Matrix& d_out, const Matrix& d_x,
                                const Matrix& d_dynamic, float* d_base, float* partials);
 
-/// CandidateRows of device/train_heads.h; n is at most 32.
+/// ChoosingRows of device/train_heads.h; n is at most 32.
 struct TrainCandidates {
   int32_t n = 0;
   int32_t* ids = nullptr;
