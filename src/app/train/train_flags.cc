@@ -35,8 +35,7 @@ void add_drafter_options(CLI::App& app, TrainCommand& command) {
   std::vector<std::pair<std::string, std::string>> heads;
   for (const std::string& name : designed_heads()) heads.emplace_back(name, name);
   add_choice<std::string>(app, "--head", wishes.head,
-                          "Plain, or with convolutions and a selector: better drafts, longer steps (default: dflash)",
-                          heads)
+                          "Plain, or with convolutions and a selector, for longer runs (default: dflash)", heads)
       ->group(kGroup);
   CLI::Option* from = app.add_option("--from", command.from, "Start from this drafter's weights, in its form");
   from->type_name("FOLDER")->group(kGroup);
@@ -122,8 +121,7 @@ void add_training_options(CLI::App& app, TrainOptions& options) {
       ->capture_default_str()
       ->group(kGroup);
   add_choice<MatrixOptimiser>(app, "--optimizer", options.optimiser,
-                              "AdamW, or Muon for matrices at ten times the learning rate: fewer steps, each of which "
-                              "costs more (default: adamw)",
+                              "AdamW, or Muon for matrices at ten times the rate: fewer, longer steps (default: adamw)",
                               {{"adamw", MatrixOptimiser::kAdamW}, {"muon", MatrixOptimiser::kMuon}})
       ->group(kGroup);
   add_choice<std::optional<DType>>(app, "--compute", options.compute,
@@ -141,8 +139,7 @@ void add_format(CLI::App& app, TrainOptions& options) {
   std::vector<std::pair<std::string, DrafterForm>> forms;
   for (const NamedForm& named : kDrafterForms) forms.emplace_back(named.name, named.form);
   add_choice<DrafterForm>(app, "--format", options.form,
-                          "How the drafter is written: z-lab's form, or vLLM's speculators, which repeats the model's "
-                          "embedding and head (default: z-lab)",
+                          "Form of the folder: speculators repeats the model's embedding and head (default: z-lab)",
                           forms)
       ->group("Drafter");
 }
@@ -198,8 +195,7 @@ void add_train_flags(CLI::App& app, TrainCommand& command) {
   app.add_option("MODEL", command.session.model, "Hugging Face model folder (default: the bundled model)")
       ->envname("ASHLAR_MODEL");
   app.add_option("--data", command.data,
-                 "JSONL: messages, conversations, prompt and response, text or ids a line; or a folder of such. "
-                 "FILE:2 has each document twice an epoch, FILE:0.5 half of them")
+                 "JSONL (messages, prompt and response, text, ids), or a folder of such; FILE:2 counts twice")
       ->type_name("FILE[:WEIGHT]")
       ->required()
       ->allow_extra_args(false);

@@ -98,7 +98,7 @@ TEST(DrafterFolder, SaysWhichHead) {
   DrafterWishes wishes;
   wishes.head = "dflash2";
   const DflashConfig designed = design_drafter(read_model_config(pebble()), wishes, 3);
-  write_drafter_folder(folder / "d", designed, {});
+  write_drafter_folder(folder / "d", zlab_config(designed), {});
   const DflashConfig read = read_dflash_config(folder / "d");
   check_trainable(read);
   EXPECT_EQ(zlab_config(read), zlab_config(designed));
