@@ -82,7 +82,10 @@ Json stack_facts(const StackConfig& stack) {
     if (!layer.causal) ++bidirectional;
   }
   const AttentionShape& shape = stack.layers[0].shape;
-  const RopeConfig& rope = stack.layers[0].rope;
+  // Layers with a window may have a plainer one.
+  const auto whole = std::find_if(stack.layers.begin(), stack.layers.end(),
+                                  [](const LayerAttention& layer) { return layer.window == 0; });
+  const RopeConfig& rope = (whole == stack.layers.end() ? stack.layers.front() : *whole).rope;
   Json facts{{"layers", stack.n_layers},
              {"hidden", stack.hidden},
              {"feed_forward", stack.intermediate},

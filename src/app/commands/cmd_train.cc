@@ -93,7 +93,7 @@ DflashConfig drafter_of(const TrainCommand& command, const TrainOptions& options
   DflashConfig config = folder.empty()
                             ? design_drafter(session.config(), options.drafter, mask_token_of(command, session))
                             : with_target_vocabulary(read_dflash_config(folder), session.config());
-  if (!options.drafter.head.empty()) add_head(options.drafter.head, config);
+  if (!command.evaluate && !options.drafter.head.empty()) add_head(options.drafter.head, config);
   check_fit(config, session.config());
   check_trainable(config);
   return config;

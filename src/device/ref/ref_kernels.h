@@ -19,7 +19,7 @@ void dots(const float* x, const float* rows, int32_t n, int64_t stride, int32_t 
 
 void rms_norm(const float* x, const float* weight, int32_t n, float eps, float* out);
 
-/// Experts and weights of one row with logits [n], as routing.h says. bias: [n] or null.
+/// Experts and weights of one row with logits [n], as routing.h says.
 void route(const float* logits, const ExpertFactors& factors, int32_t n, const Routing& routing, int32_t* experts,
            float* weights);
 

@@ -21,6 +21,9 @@ struct HeadDefaults {
   int32_t conv_taps = 0, conv_group = 0, rank = 0, top_k = 0;  // 0: there must be one
   const char* markov_type = nullptr;                           // null: there must be one
   bool confidence = false;
+  int32_t domino_width = 0, domino_state = 0;  // as the sizes above
+  int32_t domino_pure = 0;
+  bool domino_from_anchor = false;
 };
 
 // What a head needs to know, from where its checkpoints have it: `inner` first, then `outer`.
@@ -36,6 +39,7 @@ class HeadFields {
   }
   bool boolean(const std::string& key, bool fallback) const { return holder(key).boolean(key, fallback); }
   double number(const std::string& key, double low, double high) const { return holder(key).number(key, low, high); }
+  bool has(const std::string& key) const { return holder(key).has(key); }
   /// Whether the key is there and says more than that there is none.
   bool is_set(const std::string& key) const {
     const JsonFields& fields = holder(key);
@@ -113,20 +117,24 @@ void read_dspark(const HeadFields& fields, const HeadDefaults& defaults, DflashC
   config.sample_from_anchor = fields.boolean("sample_from_anchor", true);
 }
 
-void read_domino(const HeadFields& fields, const HeadDefaults& /*defaults*/, DflashConfig& config) {
+void read_domino(const HeadFields& fields, const HeadDefaults& defaults, DflashConfig& config) {
   if (config.output_multiplier != 1) fields.fail("output_multiplier", "1, with this head");
   DominoConfig domino;
   const char* const in_speculators = "logits_correction_emb_dim";
-  domino.width = fields.integer(fields.is_set(in_speculators) ? in_speculators : "emb_dim", kMaxRank, 0);
-  domino.state = fields.integer("gru_hidden_dim", kMaxRank, 0);
-  if (fields.is_set("pure_draft_prefix_len")) {
+  const char* const width = fields.is_set(in_speculators) ? in_speculators : "emb_dim";
+  domino.width = fields.integer(width, kMaxRank, defaults.domino_width);
+  domino.state = fields.integer("gru_hidden_dim", kMaxRank, defaults.domino_state);
+  if (!fields.has("pure_draft_prefix_len")) {
+    domino.pure = std::min(defaults.domino_pure, config.block_size - 1);
+  } else if (fields.is_set("pure_draft_prefix_len")) {
     domino.pure = fields.integer("pure_draft_prefix_len", config.block_size - 1, 0);
   }
-  config.sample_from_anchor = fields.boolean("shift_label", config.sample_from_anchor);
+  const bool from_anchor = fields.boolean("sample_from_anchor", defaults.domino_from_anchor);
+  config.sample_from_anchor = fields.boolean("shift_label", from_anchor);
   config.domino = domino;
 }
 
-constexpr HeadDefaults kSpeculatorsDefaults = {2, 16, 256, 16, "vanilla", true};
+constexpr HeadDefaults kSpeculatorsDefaults = {2, 16, 256, 16, "vanilla", true, 256, 1024, 1, true};
 
 void design_plain(DflashConfig&) {}
 
@@ -227,7 +235,10 @@ void add_head(const std::string& name, DflashConfig& config) {
   const Head* const head = find_head(name);
   if (head == nullptr || head->design == nullptr) fail("the head '" + name + "' is none that drafters are given here");
   if (config.head == name) return;
-  if (config.head != kHeads[0].name) fail("has the head '" + config.head + "'; expected '" + name + "' or none");
+  if (config.head != kHeads[0].name) {
+    fail("has the head '" + config.head + "'; expected '" + name +
+         "' or none. Leave --head out to train on what it has");
+  }
   config.head = name;
   head->design(config);
 }

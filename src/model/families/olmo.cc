@@ -48,6 +48,8 @@ Json complete_olmo3(const JsonFields& fields, const Json& settings) {
 
 void read_olmo3(const JsonFields& fields, ModelConfig& config) {
   read(fields, config);
+  // A base that the file gives once is that of all layers (transformers 5.24 takes it from those with a window, where
+  // the other rope is scaled; published files say the usual one).
   RopeConfig plain;
   plain.theta = config.stack.layers[0].rope.theta;
   if (fields.has(kSlidingRope)) {

@@ -35,7 +35,10 @@ std::vector<int64_t> whole_numbers(std::span<const Value> values) {
 const StoredTensor& tensor_of(const std::filesystem::path& path, const SafetensorsFile& file, const char* name,
                               const std::vector<int64_t>& shape) {
   const auto found = file.tensors().find(name);
-  if (found == file.tensors().end()) fail_hidden(path, std::string("has no tensor ") + name);
+  if (found == file.tensors().end()) {
+    fail_hidden(path, std::string("has no tensor ") + name + "; expected F32, BF16 or F16 " + describe_shape(shape) +
+                          "; remove the file to have it made anew");
+  }
   const StoredTensor& tensor = found->second;
   const bool number = tensor.dtype == "F32" || tensor.dtype == "BF16" || tensor.dtype == "F16";
   if (tensor.shape == shape && number) return tensor;
@@ -82,7 +85,7 @@ HiddenFile::HiddenFile(const std::filesystem::path& path, std::span<const int32_
   states_ = &tensor_of(path, file_, kStates, {n, static_cast<int64_t>(layout.layers.size()) + 1, layout.hidden});
   if (!layout.final_hidden) return;
   if (!file_.tensors().contains(kFinal)) {
-    fail_hidden(path, "has no tensor final_hidden, which this --loss needs; capture again with the same --loss");
+    fail_hidden(path, "has no tensor final_hidden, which this --loss needs; capture into another folder with it");
   }
   final_ = &tensor_of(path, file_, kFinal, {n, layout.hidden});
 }
@@ -91,8 +94,8 @@ void HiddenFile::check_metadata(const HiddenLayout& layout) const {
   const auto check = [&](const char* key, const std::string& expected) {
     const auto found = file_.metadata().find(key);
     if (found == file_.metadata().end() || found->second == expected) return;
-    fail_hidden(
-        path_, "was captured of " + std::string(key) + " " + for_message(found->second, 60) + "; expected " + expected);
+    fail_hidden(path_, "was captured of " + std::string(key) + " " + for_message(found->second, 60) + "; expected " +
+                           expected + "; name another folder for this target and these layers, or remove it");
   };
   check("target", layout.target);
   check("layers", layers_text(layout.layers));
@@ -101,7 +104,10 @@ void HiddenFile::check_metadata(const HiddenLayout& layout) const {
 void HiddenFile::check_ids(std::span<const int32_t> ids) const {
   const auto found = file_.tensors().find(kIds);
   const std::vector<int64_t> shape = {static_cast<int64_t>(ids.size())};
-  if (found == file_.tensors().end()) fail_hidden(path_, std::string("has no tensor ") + kIds);
+  if (found == file_.tensors().end()) {
+    fail_hidden(path_, std::string("has no tensor ") + kIds + "; expected I64 or I32 " + describe_shape(shape) +
+                           "; remove the file to have it made anew");
+  }
   const StoredTensor& tensor = found->second;
   const bool integers = tensor.dtype == "I64" || tensor.dtype == "I32";
   if (tensor.shape != shape || !integers) {
@@ -123,14 +129,15 @@ void HiddenFile::read(const StoredTensor& from, int64_t row, int64_t cols, DType
   for (int64_t r = 0; r < rows; ++r) {
     decode_rows(part, r, r + 1, values.data());
     for (int64_t c = 0; c < cols; ++c, to += bytes_of(type)) {
-      const float value = values[static_cast<size_t>(c)];
+      float value = values[static_cast<size_t>(c)];
+      const BFloat16 rounded = to_bf16(value);
+      if (type == DType::kBF16) value = to_float(rounded);
       if (!std::isfinite(value))
         fail_hidden(path_, from.name + " has a number of token " + std::to_string(r) +
                                " that is none; remove the file to have it made anew");
       if (type == DType::kF32) {
         std::memcpy(to, &value, sizeof value);
       } else {
-        const BFloat16 rounded = to_bf16(value);
         std::memcpy(to, &rounded, sizeof rounded);
       }
     }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "base/philox.h"
 
 namespace ashlar {
@@ -13,6 +14,7 @@ namespace {
 
 // Keeps these numbers apart from others of the same seed.
 constexpr uint32_t kOrderPurpose = 0x6F726465;  // "orde"
+constexpr int32_t kMostInEpoch = 1 << 28;       // 16 bytes each while they are sorted
 
 // How often an epoch has a document: what the share of all epochs up to its end has more than that of those before.
 // Where each document's share begins is a multiple of the golden ratio's fraction, which spreads those with an extra
@@ -35,6 +37,12 @@ BatchOrder::BatchOrder(std::vector<OrderedDocument> documents, int64_t batch_tok
 }
 
 std::vector<int32_t> BatchOrder::permutation(int64_t epoch) const {
+  double most = 0;
+  for (const OrderedDocument& document : documents_) most += std::ceil(document.weight);
+  if (most > kMostInEpoch) {
+    throw Error("train", "an epoch would have " + std::to_string(static_cast<int64_t>(most)) +
+                             " documents by the weights of --data; expected at most " + std::to_string(kMostInEpoch));
+  }
   std::vector<std::pair<uint64_t, int32_t>> keys;
   keys.reserve(documents_.size());
   for (size_t i = 0; i < documents_.size(); ++i) {

@@ -116,13 +116,17 @@ DocumentSet read_documents(const std::filesystem::path& file, std::span<const Da
                            const DocumentEncoder& encoder, int32_t max_length) {
   DocumentSet documents(max_length);
   int64_t lines = 0;
-  read_examples(file, [&](const TrainingExample& example) {
-    documents.add(encoder.encode(example));
-    ++lines;
+  const auto end_parts = [&] {
     for (; !parts.empty() && parts.front().end <= lines; parts = parts.subspan(1)) {
       documents.end_file(parts.front().weight);
     }
+  };
+  read_examples(file, [&](const TrainingExample& example) {
+    end_parts();  // one without lines ends before the first
+    documents.add(encoder.encode(example));
+    ++lines;
   });
+  end_parts();
   check_learnt(documents, file);
   return documents;
 }

@@ -2,6 +2,8 @@
 #include "train/run/capture_run.h"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 
 #include "base/error.h"
 #include "device/copy_row.h"
@@ -42,12 +44,17 @@ class Writer {
       const std::vector<float> states = in_order(values_of(found[i]));
       std::vector<float> finals;
       if (store_.layout().final_hidden) finals = values_of(capture_.final_hidden()[i]);
+      // A document whose states are no numbers is computed anew in training, which skips it.
+      if (!all_finite(states) || !all_finite(finals)) continue;
       write_hidden_file(store_.path_of(group[i]), ids[i], documents_.supervised(group[i]), store_.layout(),
                         {states, finals, ops_.activation_type()});
     }
   }
 
  private:
+  static bool all_finite(std::span<const float> values) {
+    return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+  }
   std::vector<float> values_of(Tensor rows) {
     ASHLAR_CHECK_EQ(rows.stride, rows.cols);
     const size_t n = static_cast<size_t>(rows.rows) * static_cast<size_t>(rows.cols);
@@ -115,7 +122,7 @@ int64_t capture_documents(Model& model, const DocumentSet& documents, const Hidd
   for (const size_t document : documents.training()) {
     if (store.has(document)) {
       store.open(document, documents.ids(document));
-      ++done;
+      if (!go_on(++done)) return done;
       continue;
     }
     const int32_t length = documents.length(document);

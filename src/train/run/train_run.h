@@ -77,7 +77,8 @@ class TrainRun {
   /// Starts from a drafter's weights, with new moments; with those of its backbone alone where it has no head. Throws
   /// Error("train", ...) where it has others than these, or an embedding or a head that is not the target's.
   void start_from(const std::filesystem::path& folder);
-  /// Goes on from the output folder's state, to the bit. Throws Error("train", ...) naming a setting that differs.
+  /// Goes on from the output folder's state, to the bit where hidden states are those of this device. Throws
+  /// Error("train", ...) naming a setting that differs.
   void resume();
 
   /// Steps until the end, or until `stop` says so between two of them, with a line of the log for each; the last

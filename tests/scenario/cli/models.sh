@@ -17,6 +17,7 @@ case_train() {
   err_has "--block-size is 65; expected a whole number from 2 to 64"
   train 2 --data "$data" -o "$work/d" --preset nosuch
   err_has "nosuch"
+  err_has "tiny, small"
   train 2 --data "$data" -o "$work/d" --steps 5 --minutes 5
   err_has "--minutes"
   train 1 --data "$work/nowhere.jsonl" -o "$work/d"

@@ -9,7 +9,7 @@ case_introduction() {
   for command in run chat inspect demo; do out_has "  $command"; done
   expect 0 "$ashlar" --version
   out_has "ashlar "
-  for command in run chat inspect demo; do
+  for command in run chat inspect demo train; do
     expect 0 "$ashlar" "$command" --help
     out_has "--drafter"
     [ "$(awk '{ if (length($0) > longest) longest = length($0) } END { print longest }' "$work/out")" -le 130 ] ||

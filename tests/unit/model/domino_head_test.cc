@@ -32,6 +32,16 @@ TEST(DominoHead, IsWhatItsConfigSays) {
   EXPECT_EQ(in_speculators.domino->width, 5);
   EXPECT_EQ(in_speculators.domino->pure, 2);
   EXPECT_TRUE(in_speculators.sample_from_anchor);
+  // What its configuration leaves out has values there.
+  const DflashConfig bare = read(speculators(R"({"speculators_model_type":"domino"})"));
+  EXPECT_EQ(bare.domino->width, 256);
+  EXPECT_EQ(bare.domino->state, 1024);
+  EXPECT_EQ(bare.domino->pure, 1);
+  EXPECT_TRUE(bare.sample_from_anchor);
+  const DflashConfig said =
+      read(speculators(R"({"speculators_model_type":"domino","pure_draft_prefix_len":0,"sample_from_anchor":false})"));
+  EXPECT_EQ(said.domino->pure, 0);
+  EXPECT_FALSE(said.sample_from_anchor);
 
   for (const char* key : {"emb_dim", "gru_hidden_dim"}) {
     refuse(domino("{\"" + std::string(key) + "\":\"<absent>\"}"), {key, "found nothing"});

@@ -4,11 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <random>
 
 #include "base/error.h"
 #include "generate/chat_prompt.h"
+#include "temp_folder.h"
 #include "text/tokenizer/model_tokens.h"
+#include "train/data/document_set.h"
 
 namespace ashlar {
 namespace {
@@ -167,6 +170,23 @@ TEST_F(DocumentEncoding, RefusesTokensThatTheModelLacks) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("f:4: has token id 8192; the model has 8192 tokens"));
   }
+}
+
+// A file of answers has those to each file of prompts one after another, of some perhaps none.
+TEST_F(DocumentEncoding, PartsOfAFileWeighWhatTheyAreSaidTo) {
+  const TempFolder work;
+  std::ofstream(work / "answers.jsonl") << R"({"ids": [5, 6]})"
+                                           "\n"
+                                           R"({"ids": [7, 8]})"
+                                           "\n"
+                                           R"({"ids": [9, 10]})"
+                                           "\n";
+  const std::vector<DataPart> parts = {{0, 0.5}, {1, 2}, {1, 3}, {3, 4}};
+  const DocumentSet documents = read_documents(work / "answers.jsonl", parts, encoder(nullptr), 16);
+  ASSERT_EQ(documents.size(), 3u);
+  EXPECT_EQ(documents.weight(0), 2);
+  EXPECT_EQ(documents.weight(1), 4);
+  EXPECT_EQ(documents.weight(2), 4);
 }
 
 // What the model is asked is what serving would make of the conversation without the assistant's last turn.

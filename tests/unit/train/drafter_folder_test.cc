@@ -196,7 +196,7 @@ TEST(DrafterFolder, HeadsMayStartWithoutWeights) {
 TEST(CheckTrainable, RefusesWhatIsNotTrained) {
   const char* const kOthers[] = {"dflash_bias", "dflash_noncausal_sliding", "dflash_scaled", "dflash_sliding",
                                  "speculators", "speculators_anchor",       "dflash2",       "speculators_dflash2",
-                                 "dspark",      "speculators_dspark"};
+                                 "dspark",      "speculators_dspark",       "lilicorr",      "domino"};
   for (const char* name : kOthers) {
     EXPECT_THROW(check_trainable(read_dflash_config(testing::data_folder() / "drafters" / name)), Error) << name;
   }

@@ -54,6 +54,7 @@ class NcclAllReduce final : public AllReduce {
       queue_sum(values, n);
       group_->barrier.wait_for([this] { return is_done(); });
     } catch (...) {
+      group_->barrier.abandon();  // first: others are to fail for this one, not for what its end does to their sums
       group_->nccl.abort(replica_);
       throw;
     }
