@@ -16,7 +16,7 @@ struct Place {
   const char* default_folder;
 };
 
-class UserFolders : public testing::TestWithParam<Place> {
+class UserFolders : public ::testing::TestWithParam<Place> {
  protected:
   UserFolders() {
     setenv("HOME", "/home/someone", 1);
@@ -46,12 +46,12 @@ TEST_P(UserFolders, WithoutAHomeThereIsNone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Xdg, UserFolders,
-                         testing::Values(Place{UserFolder::kCache, "XDG_CACHE_HOME", "/home/someone/.cache/ashlar"},
-                                         Place{UserFolder::kConfig, "XDG_CONFIG_HOME", "/home/someone/.config/ashlar"},
-                                         Place{UserFolder::kState, "XDG_STATE_HOME",
-                                               "/home/someone/.local/state/ashlar"}),
-                         [](const auto& test) { return std::string(test.param.variable); });
+INSTANTIATE_TEST_SUITE_P(
+    Xdg, UserFolders,
+    ::testing::Values(Place{UserFolder::kCache, "XDG_CACHE_HOME", "/home/someone/.cache/ashlar"},
+                      Place{UserFolder::kConfig, "XDG_CONFIG_HOME", "/home/someone/.config/ashlar"},
+                      Place{UserFolder::kState, "XDG_STATE_HOME", "/home/someone/.local/state/ashlar"}),
+    [](const auto& test) { return std::string(test.param.variable); });
 
 }  // namespace
 }  // namespace ashlar
