@@ -146,10 +146,10 @@ __global__ void __launch_bounds__(32 * kMostSegments)
       for (int u = 0; u < kUnits; ++u) {
         const char* const unit = units + u * unit_bytes(kFormat);
         if (stage % 2 == 0) {
-          sum_scales[u].read<kFormat>(unit, lane, 0);
+          sum_scales[u].template read<kFormat>(unit, lane, 0);
           continue;
         }
-        sum_scales[u].read<kFormat>(unit, lane, 1);
+        sum_scales[u].template read<kFormat>(unit, lane, 1);
 #pragma unroll
         for (int j = 0; j < kRows / 8; ++j) {
           sum_scales[u].add(part[u][j], sum[u][j]);
