@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The run around a trainer: order, log, checkpoints, resuming. The trainer here computes nothing sensible, but all that
-// it does depends on every bit of what it is given.
+// The run around a trainer: order, log, checkpoints, resuming.
 
 #include "train/run/train_run.h"
 
@@ -9,177 +8,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <fstream>
 #include <limits>
-#include <random>
 
 #include "base/error.h"
 #include "decode/registry.h"
 #include "device/device.h"
 #include "engine/engine.h"
-#include "golden/direct_decoding.h"
 #include "measure/completion.h"
 #include "temp_folder.h"
-#include "train/export/drafter_folder.h"
-#include "train/run/capture_run.h"
 #include "train/run/served_evaluation.h"
-#include "unit/train/tiny_target.h"
+#include "unit/train/noisy_trainer.h"
 
 namespace ashlar {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-
-constexpr int32_t kVocab = 96;
-
-// A tensor of z-lab's names for a drafter of this form.
-std::vector<std::pair<std::string, std::vector<int64_t>>> tensors_of(const DflashConfig& config) {
-  const int64_t hidden = config.stack.hidden, wide = config.stack.intermediate;
-  const AttentionShape& shape = config.stack.layers.front().shape;
-  const auto n_aux = static_cast<int64_t>(config.aux_layers.size());
-  std::vector<std::pair<std::string, std::vector<int64_t>>> out = {
-      {"fc.weight", {hidden, n_aux * hidden}}, {"hidden_norm.weight", {hidden}}, {"norm.weight", {hidden}}};
-  for (int32_t layer = 0; layer < config.stack.n_layers; ++layer) {
-    const std::string base = "layers." + std::to_string(layer) + ".";
-    out.push_back({base + "input_layernorm.weight", {hidden}});
-    out.push_back({base + "post_attention_layernorm.weight", {hidden}});
-    out.push_back({base + "self_attn.q_proj.weight", {shape.q_width(), hidden}});
-    out.push_back({base + "self_attn.k_proj.weight", {shape.kv_width(), hidden}});
-    out.push_back({base + "self_attn.v_proj.weight", {shape.kv_width(), hidden}});
-    out.push_back({base + "self_attn.o_proj.weight", {hidden, shape.q_width()}});
-    out.push_back({base + "self_attn.q_norm.weight", {shape.head_dim}});
-    out.push_back({base + "self_attn.k_norm.weight", {shape.head_dim}});
-    out.push_back({base + "mlp.gate_proj.weight", {wide, hidden}});
-    out.push_back({base + "mlp.up_proj.weight", {wide, hidden}});
-    out.push_back({base + "mlp.down_proj.weight", {hidden, wide}});
-  }
-  return out;
-}
-
-// Adam of a "gradient" that is noise of the step and of all it is given.
-class NoisyTrainer : public Trainer {
- public:
-  NoisyTrainer(const DflashConfig& config, const TrainOptions& options, std::function<bool(int64_t)> is_skipped)
-      : is_skipped_(std::move(is_skipped)), compute_(options.compute.value_or(DType::kF32)) {
-    std::mt19937 random(static_cast<uint32_t>(options.seed));
-    std::normal_distribution<float> normal(0, 0.1F);
-    for (const auto& [name, shape] : tensors_of(config)) {
-      Array& array = arrays_.emplace_back();
-      array.name = name;
-      array.shape = shape;
-      size_t n = 1;
-      for (const int64_t size : shape) n *= static_cast<size_t>(size);
-      array.values.resize(n);
-      for (float& value : array.values) value = normal(random) + (shape.size() == 1 ? 1.0F : 0.0F);
-      array.first.resize(n);
-      array.second.resize(n);
-    }
-    for (Array& array : arrays_) {
-      parameters_.push_back({array.name, array.shape, array.values, {}, array.first, array.second});
-    }
-  }
-
-  TrainReport step(std::span<const TrainDocument> documents) override {
-    TrainReport report = evaluate(documents);
-    report.skipped = is_skipped_(steps_++);
-    if (report.skipped) {
-      report.loss = std::numeric_limits<double>::quiet_NaN();
-      return report;
-    }
-    uint32_t seed = static_cast<uint32_t>(steps_);
-    for (const TrainDocument& document : documents) {
-      for (const int32_t id : document.ids) seed = seed * 31 + static_cast<uint32_t>(id);
-      for (const uint8_t one : document.supervised) seed = seed * 31 + one;
-      for (int32_t row = 0; row < document.aux_hidden.rows; ++row) {  // the device is the host's own
-        for (int32_t i = 0; i < document.aux_hidden.cols; ++i) {
-          seed = seed * 31 + std::bit_cast<uint32_t>(document.aux_hidden.row(row)[i]);
-        }
-      }
-      if (document.final_hidden.data != nullptr) seed += std::bit_cast<uint32_t>(document.final_hidden.row(0)[0]);
-    }
-    std::mt19937 random(seed);
-    for (Array& array : arrays_) {
-      for (size_t i = 0; i < array.values.size(); ++i) {
-        const float gradient = static_cast<float>(random()) * 0x1p-32F - 0.5F;
-        array.first[i] = 0.9F * array.first[i] + 0.1F * gradient;
-        array.second[i] = 0.99F * array.second[i] + 0.01F * gradient * gradient;
-        array.values[i] -= 1e-3F * array.first[i] / (std::sqrt(array.second[i]) + 1e-8F);
-      }
-    }
-    return report;
-  }
-  TrainReport evaluate(std::span<const TrainDocument> documents) override {
-    TrainReport report;
-    report.blocks = static_cast<int32_t>(documents.size());
-    report.loss = 3.5;
-    report.position_accuracy = {0.5, 0.25};
-    report.expected_acceptance = 1.625;
-    return report;
-  }
-  // By the anchor alone, so that a test can go through the steps by hand.
-  int32_t accepted(const TrainDocument& document, int32_t anchor) override {
-    return std::min(anchor % 3, static_cast<int32_t>(document.ids.size()) - 1 - anchor);
-  }
-  std::span<const TrainParameter> parameters() override { return parameters_; }
-  DType compute() const override { return compute_; }
-  int64_t step_bytes(int64_t tokens) const override { return tokens; }
-  void set_steps_done(int64_t steps) override { steps_ = steps; }
-
- private:
-  struct Array {
-    std::string name;
-    std::vector<int64_t> shape;
-    std::vector<float> values, first, second;
-  };
-  std::vector<Array> arrays_;
-  std::vector<TrainParameter> parameters_;
-  std::function<bool(int64_t)> is_skipped_;
-  DType compute_;
-  int64_t steps_ = 0;
-};
-
-class TrainRunning : public TinyTarget {
- protected:
-  // One thread: a fork has no others.
-  TrainRunning() : TinyTarget(one_thread(), 10, 59) {}
-
-  TrainOptions options(const fs::path& output, int64_t steps = 5) const {
-    TrainOptions options;
-    options.output = output;
-    options.steps = steps;
-    options.batch_tokens = 100;
-    options.max_length = 64;
-    options.checkpoint_every = 2;
-    return options;
-  }
-  static MakeTrainer noisy(std::function<bool(int64_t)> is_skipped = [](int64_t) { return false; }) {
-    return [is_skipped](const DflashConfig& config, const TrainOptions& options) {
-      return std::make_unique<NoisyTrainer>(config, options, is_skipped);
-    };
-  }
-  TrainRun make(const TrainOptions& options, const MakeTrainer& trainer = noisy()) {
-    return TrainRun(*model_, documents_, drafter_, options, trainer);
-  }
-};
-
-// A copy of a model folder whose weights are fp32.
-fs::path rounded_to_bf16(const fs::path& from, const fs::path& to) {
-  fs::copy(from, to, fs::copy_options::recursive);
-  const Checkpoint checkpoint(from);
-  std::vector<std::vector<float>> values;
-  std::vector<TensorToWrite> tensors;
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    EXPECT_EQ(tensor->dtype, "F32");
-    values.emplace_back(tensor->bytes / sizeof(float));
-    std::memcpy(values.back().data(), tensor->data, tensor->bytes);
-    tensors.push_back({name, tensor->shape, values.back(), TensorToWrite::Type::kBF16});
-  }
-  write_safetensors(to / "model.safetensors", tensors);
-  return to;
-}
-
-const std::function<bool()> kNever = [] { return false; };
 
 // Stops between two steps, as Ctrl-C does, wherever that is: what goes on is as if nothing had been.
 TEST_F(TrainRunning, GoesOnToTheBitWhereverItStopped) {
@@ -250,99 +95,6 @@ TEST_F(TrainRunning, TheFolderDraftsAndAnswersStay) {
   }
   EXPECT_GT(fast.acceptance.drafted(), 0);
   EXPECT_EQ(plain.acceptance.drafted(), 0);
-}
-
-// From the disk, computed, or some of both: the same weights to the bit.
-TEST_F(TrainRunning, HiddenStatesMayComeFromTheDisk) {
-  const TempFolder folder;
-  for (const auto& loss : {std::optional<DistributionLoss>(), std::optional(DistributionLoss::kKl)}) {
-    const std::string name = loss ? "kl" : "ce";
-    TrainOptions computed = options(folder / (name + "-computed"));
-    computed.distribution = loss;
-    EXPECT_TRUE(make(computed).run(quiet_, kNever));
-    TrainOptions stored = computed;
-    stored.output = folder / (name + "-stored");
-    stored.hidden_states = folder / (name + "-states");
-    const HiddenStore store(stored.hidden_states, hidden_layout(drafter_, model_->config(), stored));
-    capture_documents(*model_, documents_, store, 64, [](int64_t) { return true; });
-    EXPECT_TRUE(make(stored).run(quiet_, kNever));
-    EXPECT_EQ(bytes(stored.output / TrainRun::kState), bytes(computed.output / TrainRun::kState)) << name;
-    for (const size_t document : {3, 4, 11, 20, 21, 22}) fs::remove(store.path_of(document));
-    stored.output = folder / (name + "-mixed");
-    EXPECT_TRUE(make(stored).run(quiet_, kNever));
-    EXPECT_EQ(bytes(stored.output / TrainRun::kState), bytes(computed.output / TrainRun::kState)) << name;
-  }
-  // What is there is used: other numbers make other weights.
-  TrainOptions stored = options(folder / "other");
-  stored.hidden_states = folder / "ce-states";
-  const HiddenLayout layout = hidden_layout(drafter_, model_->config(), stored);
-  const HiddenStore store(stored.hidden_states, layout);
-  const auto ids = documents_.ids(0);
-  const std::vector<float> ones(ids.size() * static_cast<size_t>(layout.width() + layout.hidden), 1.0F);
-  write_hidden_file(store.path_of(0), ids, documents_.supervised(0), layout, {ones, {}, DType::kF32});
-  EXPECT_TRUE(make(stored).run(quiet_, kNever));
-  EXPECT_NE(bytes(folder / "other" / TrainRun::kState), bytes(folder / "ce-computed" / TrainRun::kState));
-}
-
-TEST_F(TrainRunning, StartsFromTheWeightsOfADrafter) {
-  const TempFolder folder;
-  EXPECT_TRUE(make(options(folder / "a", 2)).run(quiet_, kNever));
-  TrainRun fresh = make(options(folder / "b", 2));
-  fresh.start_from(folder / "a");
-  fresh.save();
-  EXPECT_EQ(bytes(folder / "a" / "model.safetensors"), bytes(folder / "b" / "model.safetensors"));
-  EXPECT_NE(bytes(folder / "a" / TrainRun::kState), bytes(folder / "b" / TrainRun::kState));
-}
-
-// The same drafts, and the same drafter to go on from; what the other form repeats must be this target's.
-TEST_F(TrainRunning, TheSpeculatorsFormIsTheSameDrafter) {
-  const TempFolder folder;
-  TrainOptions parts = options(folder / "z", 2);
-  EXPECT_TRUE(make(parts).run(quiet_, kNever));
-  parts.output = folder / "s";
-  parts.form = DrafterForm::kSpeculators;
-  EXPECT_TRUE(make(parts).run(quiet_, kNever));
-  EXPECT_EQ(bytes(folder / "z" / TrainRun::kState), bytes(folder / "s" / TrainRun::kState));
-
-  const Json written = read_json_file(folder / "s" / "config.json");
-  const Json reference = read_json_file(testing::data_folder() / "drafters" / "speculators" / "config.json");
-  for (const char* part : {"", "/transformer_layer_config", "/speculators_config", "/speculators_config/verifier"}) {
-    for (const auto& [key, value] : reference.at(Json::json_pointer(part)).items()) {
-      EXPECT_EQ(written.at(Json::json_pointer(part)).value(key, Json("none")).type(), value.type()) << part << key;
-    }
-  }
-  const DflashConfig read = read_dflash_config(folder / "s");
-  EXPECT_EQ(read.aux_layers, drafter_.aux_layers);
-  EXPECT_EQ(read.block_size, drafter_.block_size);
-  EXPECT_EQ(read.stack.layers, drafter_.stack.layers);
-  EXPECT_EQ(zlab_config(with_target_vocabulary(read, model_->config())), zlab_config(drafter_));
-
-  // The form has bf16, so that a target in fp32 is another one; and the ref device has no head of 8 bits for drafts.
-  const std::unique_ptr<Ops> ref = make_device("ref", {});
-  const fs::path rounded = rounded_to_bf16(checkpoint_.folder(), folder / "rounded");
-  const std::unique_ptr<Model> target = Model::load(*ref, rounded, 128);
-  const auto prompt = documents_.ids(0);
-  const auto drafts = [&](const fs::path& path) {
-    const std::unique_ptr<DflashDrafter> drafter = DflashDrafter::load(*target, path);
-    testing::DirectDecoder decoder(*target, drafter.get(), 128);
-    return decoder.speculate({prompt.begin(), prompt.end()}, 24, {}, 16).drafted_ids;
-  };
-  EXPECT_GE(drafts(folder / "z").size(), 15U);
-  EXPECT_EQ(drafts(folder / "s"), drafts(folder / "z"));
-
-  TrainRun fresh = make(options(folder / "again", 2));
-  fresh.start_from(folder / "s");
-  fresh.save();
-  EXPECT_EQ(bytes(folder / "again" / "model.safetensors"), bytes(folder / "z" / "model.safetensors"));
-  std::string other = bytes(folder / "s" / "model.safetensors");
-  other[other.size() - 1] ^= 1;  // of the head
-  std::ofstream(folder / "s" / "model.safetensors", std::ios::binary) << other;
-  try {
-    fresh.start_from(folder / "s");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("lm_head.weight is not the target's (row 95 differs)"));
-  }
 }
 
 TEST_F(TrainRunning, CountsStepsWithoutNumbersAndEndsAfterTen) {
