@@ -81,8 +81,11 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   }
   selector_.reserve(limits.max_spans * kMaxWidth);
   keys_seen_ = target_keys();
-  planner_ = std::make_unique<DraftPlanner>(max_width(), limits.max_slots, limits.max_spans, proposer_ != nullptr,
-                                            ngram_use_, keys_seen_, proposer_ ? proposer_->keys_seen() : KeysSeen());
+  const auto rows = !proposer_                        ? ProposerRows::kNone
+                    : proposer_->fills_whole_blocks() ? ProposerRows::kAll
+                                                      : ProposerRows::kAsWanted;
+  planner_ = std::make_unique<DraftPlanner>(max_width(), limits.max_slots, limits.max_spans, rows, ngram_use_,
+                                            keys_seen_, proposer_ ? proposer_->keys_seen() : KeysSeen());
   if (adapts_width()) calibrate(limits.max_slots);
 }
 
@@ -170,15 +173,14 @@ void ChainDecoder::begin_step(const StepPlan& plan, SlotTable& slots, StepResult
 }
 
 // A row yields the token after it; the last token of a sequence is never a row.
-ChainSpan ChainDecoder::make_chain(const Span& span, const Slot& slot) const {
+ChainSpan ChainDecoder::make_chain(const Span& span, const Slot& slot) {
   const int32_t most = std::min({span.n_rows, slot.width, slot.limit - slot.length - 1});
   ChainSpan chain;
   chain.slot = span.slot;
   chain.start = slot.length;
   chain.width = std::min(span.drafts.width, most);
   chain.most = std::min(span.drafts.most, most);
-  const bool whole = proposer_ && proposer_->fills_whole_blocks();
-  chain.draft_rows = whole ? most : std::min(span.drafts.draft_rows, most);
+  chain.draft_rows = std::min(span.drafts.draft_rows, most);
   chain.proposes = span.drafts.proposes && chain.width > 1;
   chain.pages = span.pages;
   std::copy_n(span.drafts.ids, chain.width, chain.ids);

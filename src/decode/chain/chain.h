@@ -84,7 +84,7 @@ class ChainDecoder final : public Decoder {
   int32_t pages_of_block() const { return (max_width() + kPageTokens - 1) / kPageTokens; }
   int64_t time_pass(const int32_t* pages, int32_t rows, int32_t context, bool draft);
   void begin_step(const StepPlan& plan, SlotTable& slots, StepResult& result);
-  ChainSpan make_chain(const Span& span, const Slot& slot) const;
+  static ChainSpan make_chain(const Span& span, const Slot& slot);
   void force_drafts(const StepPlan& plan, SlotTable& slots, StepResult& result);
   void share_branches();
   void trim_trees(const RowBudget& budget);

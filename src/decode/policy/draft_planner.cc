@@ -6,13 +6,13 @@
 
 namespace ashlar {
 
-DraftPlanner::DraftPlanner(int32_t max_width, int32_t max_slots, int32_t max_spans, bool proposes, NgramUse ngrams,
-                           KeysSeen target, KeysSeen drafter)
+DraftPlanner::DraftPlanner(int32_t max_width, int32_t max_slots, int32_t max_spans, ProposerRows proposer,
+                           NgramUse ngrams, KeysSeen target, KeysSeen drafter)
     : ngram_use_(ngrams),
       most_rows_(static_cast<size_t>(max_spans) * static_cast<size_t>(max_width) + 1),
       target_(std::move(target)),
       drafter_(std::move(drafter)),
-      policy_(max_width, max_slots, proposes),
+      policy_(max_width, max_slots, proposer),
       known_(static_cast<size_t>(max_slots)) {
   widths_.reserve(static_cast<size_t>(max_spans));
   spans_.reserve(static_cast<size_t>(max_spans));

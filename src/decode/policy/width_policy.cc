@@ -23,8 +23,8 @@ constexpr double kWorthOfWholeBlocks = 0.03;  // more tokens from drafters that 
 
 }  // namespace
 
-WidthPolicy::WidthPolicy(int32_t max_width, int32_t max_slots, bool proposes)
-    : max_width_(max_width), proposes_(proposes), survival_(max_slots) {
+WidthPolicy::WidthPolicy(int32_t max_width, int32_t max_slots, ProposerRows proposer)
+    : max_width_(max_width), proposer_(proposer), survival_(max_slots) {
   drafts_.reserve(static_cast<size_t>(max_slots) * max_width);
   chosen_.reserve(static_cast<size_t>(max_slots));
 }
@@ -34,14 +34,14 @@ bool WidthPolicy::choose(std::span<WidthChoice> sequences) {
   for (WidthChoice& sequence : sequences) {
     sequence.most = sequence.width = std::min(sequence.width, max_width_);
     plain_.add(1, sequence.keys);
-    if (proposes_) continue;
+    if (proposes()) continue;
     sequence.width = std::min(sequence.width, static_cast<int32_t>(sequence.at_hand.size()) + 1);
     sequence.takes_at_hand = sequence.width > 1;
   }
   if (!costs_.known() || sequences.empty()) return false;
   plain_time_ = costs_.plain(plain_);
   pace_ = gain_ * plain_.rows / plain_time_;
-  if (!proposes_) {
+  if (!proposes()) {
     choose_best(sequences);
     return false;
   }
@@ -54,7 +54,7 @@ bool WidthPolicy::choose(std::span<WidthChoice> sequences) {
     return false;
   }
   if (choose_best(sequences)) count_towards_trial(sequences.size());
-  return whole_blocks_are_cheap(sequences);
+  return proposer_ == ProposerRows::kAll || whole_blocks_are_cheap(sequences);
 }
 
 void WidthPolicy::count_towards_trial(size_t n) {
@@ -69,7 +69,9 @@ bool WidthPolicy::good_drafts_would_pay(std::span<const WidthChoice> sequences) 
   const double good = common + kBetterHalf * (1.0 - common);
   PassLoad verified = plain_;
   PassLoad drafted;
-  for (const WidthChoice& sequence : sequences) drafted.add(1, sequence.draft_keys);
+  for (const WidthChoice& sequence : sequences) {
+    drafted.add(rows_of_proposer(0, sequence.most), sequence.draft_keys);
+  }
   const PassLoad row = drafted;
   double expected = 1.0;
   double chance = 1.0;
@@ -77,7 +79,7 @@ bool WidthPolicy::good_drafts_would_pay(std::span<const WidthChoice> sequences) 
     chance *= good;
     expected += chance;
     verified.add_rows(plain_.rows, plain_.keys / plain_.rows);
-    drafted.add_rows(row.rows, row.keys / row.rows);
+    if (proposer_ == ProposerRows::kAsWanted) drafted.add_rows(row.rows, row.keys / row.rows);
     if (expected / costs_.step(verified, drafted) > kWorthKeeping / plain_time_) return true;
   }
   return false;
@@ -107,7 +109,7 @@ bool WidthPolicy::prefers_at_hand(const WidthChoice& sequence, double n) const {
     PassLoad drafted;
     verified.add(n, sequence.keys, n);
     const double plain = costs_.step(verified, {});
-    if (proposes) drafted.add(n, sequence.draft_keys, n);
+    if (proposes) drafted.add(n * rows_of_proposer(0, sequence.most), sequence.draft_keys, n);
     double best = 0;
     double tokens = 0;
     for (int32_t k = 1; k <= most; ++k) {
@@ -116,7 +118,7 @@ bool WidthPolicy::prefers_at_hand(const WidthChoice& sequence, double n) const {
       if (chance <= kMinChance) break;
       tokens += n * chance;
       verified.add_rows(n, sequence.keys);
-      if (proposes) drafted.add_rows(n, sequence.draft_keys);
+      if (proposes && proposer_ == ProposerRows::kAsWanted) drafted.add_rows(n, sequence.draft_keys);
       best = std::max(best, tokens - pace_ * (costs_.step(verified, drafted) - plain));
     }
     return best;
@@ -137,8 +139,11 @@ void WidthPolicy::list_drafts(std::span<WidthChoice> sequences, bool proposes) {
     if (!proposes && at_hand.empty()) continue;
     const bool proposed = !sequence.takes_at_hand;
     const int32_t end = proposed ? sequence.width : std::min(sequence.width, static_cast<int32_t>(at_hand.size()) + 1);
-    const double row = pace_ * costs_.row_context(sequence.keys, proposed ? sequence.draft_keys : 0);
+    // A row's attention in both passes; that of whole blocks is paid with the first draft, as the context is.
+    const bool each = proposed && proposer_ == ProposerRows::kAsWanted;
+    const double row = pace_ * costs_.row_context(sequence.keys, each ? sequence.draft_keys : 0);
     double profit = proposed ? -pace_ * costs_.context(sequence.draft_keys) : 0;
+    if (proposed && !each) profit -= pace_ * sequence.most * costs_.row_context(0, sequence.draft_keys);
     const size_t first = drafts_.size();
     for (int32_t k = 1; k < end; ++k) {
       const double chance = proposed ? survival_.of(sequence.slot).chance[k] : at_hand[static_cast<size_t>(k) - 1];
@@ -166,8 +171,11 @@ size_t WidthPolicy::best_number(std::span<const WidthChoice> sequences, double& 
     const WidthChoice& sequence = sequences[static_cast<size_t>(draft.sequence)];
     tokens += draft.chance;
     verified.add_rows(1, sequence.keys);
-    if (!sequence.takes_at_hand && draft.index == 1) drafted.add(1, sequence.draft_keys);
-    if (!sequence.takes_at_hand) drafted.add_rows(1, sequence.draft_keys);
+    if (!sequence.takes_at_hand) {
+      const int32_t before = draft.index > 1 ? rows_of_proposer(draft.index - 1, sequence.most) : 0;
+      const int32_t more = rows_of_proposer(draft.index, sequence.most) - before;
+      drafted.add(more, sequence.draft_keys, draft.index == 1 ? 1 : 0);
+    }
     const double of_these = tokens / costs_.step(verified, drafted);
     if (of_these <= rate) continue;
     rate = of_these;
@@ -185,7 +193,7 @@ bool WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
     list_drafts(sequences, false);
     best = best_number(sequences, rate);
   }
-  if (proposes_) {
+  if (proposes()) {
     const double without_proposer = rate;
     list_drafts(sequences, true);
     const size_t best_proposed = best_number(sequences, rate);
@@ -203,7 +211,7 @@ bool WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
     WidthChoice& sequence = sequences[i];
     const bool is_new = survival_.begin(sequence.slot);
     sequence.takes_at_hand = sequence.takes_at_hand && chosen_[i] > 0;
-    if (chosen_[i] > 0 || sequence.width < 2 || !proposes_) {
+    if (chosen_[i] > 0 || sequence.width < 2 || !proposes()) {
       sequence.width = 1 + chosen_[i];
     } else {
       sequence.width = try_again(sequence, is_new);
@@ -221,7 +229,7 @@ int32_t WidthPolicy::try_again(const WidthChoice& sequence, bool is_new) {
   PassLoad verified = plain_;
   PassLoad drafted;
   verified.add_rows(probe - 1, sequence.keys);
-  drafted.add(probe, sequence.draft_keys);
+  drafted.add(rows_of_proposer(probe - 1, sequence.most), sequence.draft_keys);
   const double price = costs_.verify(verified) - costs_.verify(plain_) + costs_.draft(drafted) +
                        kPassesToRecover * std::max(costs_.verify(plain_) - plain_time_, 0.0);
   if (probe_credit_ < price) return 1;

@@ -27,11 +27,17 @@ struct WidthChoice {
   double keys = 0, draft_keys = 0;
 };
 
+/// Rows of a sequence in the proposer's pass.
+enum class ProposerRows : uint8_t {
+  kNone,      ///< there are no other drafts than those at hand
+  kAsWanted,  ///< one for each draft and one for the last token, or more if choose() says so
+  kAll        ///< as many as it may have, however few of its drafts are wanted
+};
+
 class WidthPolicy {
  public:
-  /// Every pass is as wide as it may be until costs are known. `proposes`: whether there are other drafts than those at
-  /// hand.
-  WidthPolicy(int32_t max_width, int32_t max_slots, bool proposes = true);
+  /// Every pass is as wide as it may be until costs are known.
+  WidthPolicy(int32_t max_width, int32_t max_slots, ProposerRows proposer = ProposerRows::kAsWanted);
 
   /// Known costs turn the policy on.
   StepCosts& costs() { return costs_; }
@@ -62,6 +68,11 @@ class WidthPolicy {
     int32_t left = kFirstTrial;  // steps with drafts until then
   };
 
+  bool proposes() const { return proposer_ != ProposerRows::kNone; }
+  /// For `drafts` of a sequence that may have `most` rows.
+  int32_t rows_of_proposer(int32_t drafts, int32_t most) const {
+    return proposer_ == ProposerRows::kAll ? most : drafts + 1;
+  }
   bool good_drafts_would_pay(std::span<const WidthChoice> sequences) const;
   bool whole_blocks_are_cheap(std::span<const WidthChoice> sequences) const;
   bool prefers_at_hand(const WidthChoice& sequence, double n) const;
@@ -72,7 +83,7 @@ class WidthPolicy {
   int32_t try_again(const WidthChoice& sequence, bool is_new);
 
   int32_t max_width_;
-  bool proposes_;
+  ProposerRows proposer_;
   StepCosts costs_;
   SurvivalEstimates survival_;
   int32_t hopeless_steps_ = 0;

@@ -10,7 +10,7 @@ namespace {
 
 // Where nothing proposes, drafts at hand are taken as far as they pay, and there are no others.
 TEST(WidthPolicy, WithoutProposerTakesWhatIsAtHand) {
-  WidthPolicy policy(16, 3, false);
+  WidthPolicy policy(16, 3, ProposerRows::kNone);
   const std::vector<float> likely(12, 0.95F);
   const std::vector<float> unlikely(12, 0.01F);
   const auto choose_from = [&](std::span<const float> first, std::span<const float> second) {
@@ -32,7 +32,7 @@ TEST(WidthPolicy, WithoutProposerTakesWhatIsAtHand) {
     ASSERT_EQ(choose_from(unlikely, likely), (std::vector<int32_t>{1, 8, 1}));
     policy.costs().observe({15, 0, 0}, {}, 115, 0);
   }
-  policy = WidthPolicy(16, 3, false);
+  policy = WidthPolicy(16, 3, ProposerRows::kNone);
   set_costs(policy, line(0, 100), {});
   EXPECT_EQ(choose_from(likely, likely), (std::vector<int32_t>{1, 1, 1}));  // every row costs what a step does
 }

@@ -320,5 +320,26 @@ TEST(WidthPolicy, WholeBlocksAreFilledWhereThatCostsLittle) {
   }
 }
 
+// A proposer that computes whole blocks whatever is wanted: its rows are paid for with the first draft, and further
+// drafts only cost the rows that verify them.
+TEST(WidthPolicy, WholeBlocksArePaidForWhereTheProposerComputesThem) {
+  const auto width = [](ProposerRows rows, double price, double draft_row_key = 0) {
+    WidthPolicy policy(16, 1, rows);
+    policy.costs().set({line(1.0, 0.02), 0, 0}, {line(0.05, price), 0, draft_row_key}, 1.0);
+    std::vector<WidthChoice> one = {{0, 16}};
+    one[0].keys = one[0].draft_keys = 1000;
+    EXPECT_EQ(policy.choose(one), rows == ProposerRows::kAll || (price < 0.01 && draft_row_key == 0)) << price;
+    return one[0].width;
+  };
+  // By what a row of the proposer takes: free, as dear as those that verify, and so dear that 16 of them never pay.
+  EXPECT_EQ(width(ProposerRows::kAll, 0.0001), width(ProposerRows::kAsWanted, 0.0001));
+  EXPECT_GT(width(ProposerRows::kAll, 0.03), width(ProposerRows::kAsWanted, 0.03));
+  EXPECT_GT(width(ProposerRows::kAsWanted, 0.2), 1);
+  EXPECT_EQ(width(ProposerRows::kAll, 0.2), 1);
+  // The same where attention to a long context is what a row takes.
+  EXPECT_GT(width(ProposerRows::kAsWanted, 0.0001, 2e-4), 1);
+  EXPECT_EQ(width(ProposerRows::kAll, 0.0001, 2e-4), 1);
+}
+
 }  // namespace
 }  // namespace ashlar::testing
