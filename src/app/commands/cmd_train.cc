@@ -223,11 +223,7 @@ void evaluate_drafter(const TrainCommand& command, Session& session, const Docum
   TrainRun run(device.places(), documents, drafter, options);
   run.start_from(options.output);
   std::vector<EncodedDocument> own;
-  for (const size_t document : held_out) {
-    const auto ids = documents.ids(document);
-    const auto supervised = documents.supervised(document);
-    own.push_back({{ids.begin(), ids.end()}, {supervised.begin(), supervised.end()}, 0});
-  }
+  for (const size_t document : held_out) own.push_back(documents.document(document));
   figures.documents = run.evaluate(own);
   figures.answers = run.evaluate(served.answered);
   figures.steps = run.evaluate_in_steps(served.answered);

@@ -77,8 +77,8 @@ class Proposer {
   virtual bool reads_before() const { return false; }
   /// Whether propose() reads newest(), as any does that reads_before().
   virtual bool reads_newest() const { return reads_before(); }
-  /// Whether it is to fill its whole block, as far as there is room, however few of the drafts are verified: they depend
-  /// on all of it.
+  /// Whether it is to fill its whole block, as far as there is room, however few of the drafts are verified: they
+  /// depend on all of it.
   virtual bool fills_whole_blocks() const { return false; }
   /// Whether each draft of a sequence is a pass of its own, so that the widest span decides how many passes there are.
   virtual bool drafts_in_turn() const { return false; }

@@ -2,7 +2,6 @@
 #include "device/replicas/replica_barrier.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "base/error.h"
 
@@ -27,11 +26,8 @@ void ReplicaBarrier::wait() {
   if (round_ == round) fail_for_another();
 }
 
-void ReplicaBarrier::wait_for(const std::function<bool()>& done) const {
-  while (!done()) {
-    if (abandoned_) fail_for_another();
-    std::this_thread::yield();
-  }
+void ReplicaBarrier::check() const {
+  if (abandoned_) fail_for_another();
 }
 
 void ReplicaBarrier::abandon() {

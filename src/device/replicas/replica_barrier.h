@@ -5,7 +5,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -20,9 +19,8 @@ class ReplicaBarrier {
   /// Returns when all replicas have called it equally often: what they wrote before is visible. Throws Error("train",
   /// ...) once one of them is gone.
   void wait();
-  /// Returns once `done` says so, which is asked again and again: for what another replica could make last for ever.
-  /// Throws Error("train", ...) once one of them is gone, and what `done` throws.
-  void wait_for(const std::function<bool()>& done) const;
+  /// Throws Error("train", ...) once one of them is gone, for those that wait elsewhere for what it would have done.
+  void check() const;
   /// The calling replica will not come any more.
   void abandon();
 

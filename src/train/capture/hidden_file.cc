@@ -130,8 +130,8 @@ void HiddenFile::read(const StoredTensor& from, int64_t row, int64_t cols, DType
     decode_rows(part, r, r + 1, values.data());
     for (int64_t c = 0; c < cols; ++c, to += bytes_of(type)) {
       float value = values[static_cast<size_t>(c)];
-      const BFloat16 rounded = to_bf16(value);
-      if (type == DType::kBF16) value = to_float(rounded);
+      BFloat16 rounded{};
+      if (type == DType::kBF16) value = to_float(rounded = to_bf16(value));
       if (!std::isfinite(value))
         fail_hidden(path_, from.name + " has a number of token " + std::to_string(r) +
                                " that is none; remove the file to have it made anew");

@@ -32,17 +32,19 @@ int64_t times_in(int64_t epoch, size_t document, double weight) {
 BatchOrder::BatchOrder(std::vector<OrderedDocument> documents, int64_t batch_tokens, uint64_t seed)
     : documents_(std::move(documents)), batch_tokens_(batch_tokens), seed_(seed) {
   ASHLAR_CHECK(!documents_.empty());
-  for (const OrderedDocument& document : documents_) ASHLAR_CHECK(document.weight > 0);  // or no epoch would end
-  enter(0, 0);
-}
-
-std::vector<int32_t> BatchOrder::permutation(int64_t epoch) const {
-  double most = 0;
-  for (const OrderedDocument& document : documents_) most += std::ceil(document.weight);
+  double most = 0;  // that an epoch has
+  for (const OrderedDocument& document : documents_) {
+    ASHLAR_CHECK(document.weight > 0);  // or no epoch would end
+    most += std::ceil(document.weight);
+  }
   if (most > kMostInEpoch) {
     throw Error("train", "an epoch would have " + std::to_string(static_cast<int64_t>(most)) +
                              " documents by the weights of --data; expected at most " + std::to_string(kMostInEpoch));
   }
+  enter(0, 0);
+}
+
+std::vector<int32_t> BatchOrder::permutation(int64_t epoch) const {
   std::vector<std::pair<uint64_t, int32_t>> keys;
   keys.reserve(documents_.size());
   for (size_t i = 0; i < documents_.size(); ++i) {

@@ -62,6 +62,12 @@ std::span<const int32_t> DocumentSet::ids(size_t document) const {
   return std::span(ids_).subspan(at.begin, at.end - at.begin);
 }
 
+EncodedDocument DocumentSet::document(size_t document) const {
+  const std::span<const int32_t> own_ids = ids(document);
+  const std::span<const uint8_t> learnt = supervised(document);
+  return {{own_ids.begin(), own_ids.end()}, {learnt.begin(), learnt.end()}};
+}
+
 std::span<const uint8_t> DocumentSet::supervised(size_t document) const {
   const Extent at = extent(document);
   return std::span(supervised_).subspan(at.begin, at.end - at.begin);

@@ -40,6 +40,7 @@ class DocumentSet {
   size_t size() const { return ends_.size(); }
   std::span<const int32_t> ids(size_t document) const;
   std::span<const uint8_t> supervised(size_t document) const;
+  EncodedDocument document(size_t document) const;
   int32_t length(size_t document) const { return static_cast<int32_t>(ids(document).size()); }
   const DataCounts& counts() const { return counts_; }
   /// Of the document's file; 1 where that has not ended.

@@ -129,7 +129,7 @@ DataFile weighted_file(const std::string& name) {
   const char* const end = name.data() + name.size();
   const auto [rest, failed] = std::from_chars(begin, end, weight);
   if (rest != end || begin == end || failed == std::errc::invalid_argument) return plain;
-  if (failed == std::errc() && weight >= kMinDataWeight && weight <= kMaxDataWeight) {
+  if (failed == std::errc() && weight >= 0.001 && weight <= 1000) {
     return {name.substr(0, colon), weight};
   }
   fail_example(name, "has a weight of " + name.substr(colon + 1) + "; expected 0.001 to 1000");

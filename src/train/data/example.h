@@ -56,13 +56,9 @@ struct DataFile {
   bool operator==(const DataFile&) const = default;
 };
 
-/// A weight's limits: what an epoch has of a file must be something, and fit into memory as indices.
-inline constexpr double kMinDataWeight = 0.001;
-inline constexpr double kMaxDataWeight = 1000;
-
 /// The files that are meant by "FILE" or "FILE:WEIGHT"; what exists by its whole name is meant by that. A folder stands
 /// for those of it that end in .jsonl, in the order of their names, each with the weight. Throws Error("train", ...)
-/// where it has none, or for a weight beyond its limits.
+/// where it has none, or for a weight below 0.001 or above 1000.
 std::vector<DataFile> data_files(const std::vector<std::string>& named);
 
 /// All lines of a file that are not blank. Throws Error("train", ...) naming the file and the line, also where there is

@@ -31,13 +31,13 @@ std::span<const TokenLoss> SelectorPass::forward(Tensor hidden, const int32_t* l
            1 / shape_.output_multiplier};
   losses_.resize(static_cast<size_t>(hidden.rows));
   ops_.candidate_loss(rows_, losses_.data());
-  found_.resize(losses_.size() * static_cast<size_t>(ids_.cols));
-  ops_.download(static_cast<const std::byte*>(ids_.data), found_.data(), found_.size() * sizeof(int32_t));
   return losses_;
 }
 
 void SelectorPass::backward(const BlockBatch& batch, std::span<const float> weights, Tensor d_normed) {
   ASHLAR_CHECK_EQ(weights.size(), losses_.size());
+  found_.resize(losses_.size() * static_cast<size_t>(ids_.cols));
+  ops_.download(static_cast<const std::byte*>(ids_.data), found_.data(), found_.size() * sizeof(int32_t));
   ops_.upload(weights.data(), static_cast<std::byte*>(weights_.data), weights.size_bytes());
   ops_.candidate_gradient(rows_, weights_.row(0), gradients_);
   ops_.linear_weight_gradient(gradients_.projected, rows_.hidden, parameters_.projection.gradient);

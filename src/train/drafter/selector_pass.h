@@ -38,10 +38,10 @@ class SelectorPass {
   const Tensor head_;
   ChoosingRows rows_;
   CandidateGradients gradients_;
-  Tensor ids_, logits_;  // [label rows, candidates]: of 4 bytes each
-  Tensor projected_;     // [label rows, rank]
-  Tensor weights_;       // [1, label rows]
-  std::vector<int32_t> found_;
+  Tensor ids_, logits_;         // [label rows, candidates]: of 4 bytes each
+  Tensor projected_;            // [label rows, rank]
+  Tensor weights_;              // [1, label rows]
+  std::vector<int32_t> found_;  // ids_, for the host's order of them
   std::vector<TokenLoss> losses_;
 };
 

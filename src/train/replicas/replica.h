@@ -42,6 +42,8 @@ class Replica {
 
   Trainer& trainer() const { return *trainer_; }
   const HiddenCapture& hidden() const { return capture_; }
+  /// Bytes of a token's hidden states in a batch: what is read and what is computed have room of their own.
+  int64_t hidden_token_bytes() const { return capture_.token_bytes() * (stored_ == nullptr ? 1 : 2); }
   /// The others need not wait for this one any more.
   void abandon() const {
     if (all_reduce_ != nullptr) all_reduce_->abandon();

@@ -12,12 +12,10 @@
 namespace ashlar {
 namespace {
 
-// What is computed: the drafter's layers, each once, and the last one.
-std::vector<int32_t> captured_layers(const HiddenLayout& layout, int32_t target_layers) {
+// What a file has of a token: the drafter's layers in the order of its columns, and the last one.
+std::vector<int32_t> layers_of_file(const HiddenLayout& layout, int32_t target_layers) {
   std::vector<int32_t> layers = layout.layers;
   layers.push_back(target_layers - 1);
-  std::ranges::sort(layers);
-  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
   return layers;
 }
 
@@ -27,21 +25,15 @@ class Writer {
       : ops_(model.ops()),
         documents_(documents),
         store_(store),
-        layers_(captured_layers(store.layout(), model.config().stack.n_layers)),
-        capture_(model, layers_, max_tokens, HiddenCapture::kRows, store.layout().final_hidden) {
-    std::vector<int32_t> columns = store.layout().layers;
-    columns.push_back(model.config().stack.n_layers - 1);
-    for (const int32_t layer : columns) {
-      places_.push_back(static_cast<size_t>(std::ranges::find(layers_, layer) - layers_.begin()));
-    }
-  }
+        capture_(model, layers_of_file(store.layout(), model.config().stack.n_layers), max_tokens, HiddenCapture::kRows,
+                 store.layout().final_hidden) {}
 
   void write(std::span<const size_t> group) {
     std::vector<std::span<const int32_t>> ids;
     for (const size_t document : group) ids.push_back(documents_.ids(document));
     const std::span<const Tensor> found = capture_.capture(ids);
     for (size_t i = 0; i < group.size(); ++i) {
-      const std::vector<float> states = in_order(values_of(found[i]));
+      const std::vector<float> states = values_of(found[i]);
       std::vector<float> finals;
       if (store_.layout().final_hidden) finals = values_of(capture_.final_hidden()[i]);
       // A document whose states are no numbers is computed anew in training, which skips it.
@@ -66,26 +58,9 @@ class Writer {
     return values;
   }
 
-  // Layers in the order of the drafter's columns, then the last one.
-  std::vector<float> in_order(const std::vector<float>& values) const {
-    const auto hidden = static_cast<size_t>(store_.layout().hidden);
-    const size_t rows = values.size() / (layers_.size() * hidden);
-    std::vector<float> out;
-    out.reserve(rows * places_.size() * hidden);
-    for (size_t row = 0; row < rows; ++row) {
-      for (const size_t place : places_) {
-        const float* const from = values.data() + (row * layers_.size() + place) * hidden;
-        out.insert(out.end(), from, from + hidden);
-      }
-    }
-    return out;
-  }
-
   Ops& ops_;
   const DocumentSet& documents_;
   const HiddenStore& store_;
-  std::vector<int32_t> layers_;
-  std::vector<size_t> places_;  // of the file's layers in layers_
   HiddenCapture capture_;
   std::vector<std::byte> staging_;
 };

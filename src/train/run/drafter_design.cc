@@ -78,7 +78,6 @@ DflashConfig design_drafter(const ModelConfig& target, const DrafterWishes& wish
   layer.rope.theta = stack.layers.front().rope.theta;
   layer.causal = false;
   config.stack.layers.assign(static_cast<size_t>(config.stack.n_layers), layer);
-  if (!wishes.head.empty()) add_head(wishes.head, config);
   return config;
 }
 

@@ -292,8 +292,7 @@ TrainMemory TrainRun::memory() const {
   for (const size_t document : training_) longest = std::max<int64_t>(longest, documents_.length(document));
   // The largest batch as documents of the greatest length.
   memory.step = first().trainer().step_bytes(std::max(longest, options_.batch_tokens));
-  memory.hidden = std::max(longest, options_.batch_tokens) * first().hidden().token_bytes();
-  if (!options_.hidden_states.empty()) memory.hidden *= 2;  // what is read and what is computed keep room of their own
+  memory.hidden = std::max(longest, options_.batch_tokens) * first().hidden_token_bytes();
   memory.capture = first().hidden().bytes();
   return memory;
 }

@@ -95,9 +95,8 @@ TEST(DrafterFolder, SaysWhatTheBundledDrafterSays) {
 // With another head the file says more, and reading it gives the same again.
 TEST(DrafterFolder, SaysWhichHead) {
   const TempFolder folder;
-  DrafterWishes wishes;
-  wishes.head = "dflash2";
-  const DflashConfig designed = design_drafter(read_model_config(pebble()), wishes, 3);
+  DflashConfig designed = design_drafter(read_model_config(pebble()), {}, 3);
+  add_head("dflash2", designed);
   write_drafter_folder(folder / "d", zlab_config(designed), {});
   const DflashConfig read = read_dflash_config(folder / "d");
   check_trainable(read);

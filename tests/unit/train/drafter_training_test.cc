@@ -63,11 +63,7 @@ TEST_F(DrafterTraining, LearnsDistributions) {
   for (const DistributionLoss loss : {DistributionLoss::kKl, DistributionLoss::kLk}) {
     TrainRun run = make(folder / "d", 12, "cpu", MatrixOptimiser::kAdamW, loss);
     std::vector<EncodedDocument> held;
-    for (const size_t i : documents_.held_out()) {
-      const std::span<const int32_t> ids = documents_.ids(i);
-      const std::span<const uint8_t> supervised = documents_.supervised(i);
-      held.push_back({{ids.begin(), ids.end()}, {supervised.begin(), supervised.end()}});
-    }
+    for (const size_t i : documents_.held_out()) held.push_back(documents_.document(i));
     const double before = run.evaluate(held).loss;
     for (int step = 0; step < 12; ++step) EXPECT_FALSE(run.step().report.skipped);
     EXPECT_LT(run.evaluate(held).loss, before);
@@ -117,11 +113,7 @@ TEST_F(DrafterTraining, APlainDrafterMayGetAHead) {
   TrainRun run = make(folder / "d", 30);
   run.start_from(folder / "plain");
   std::vector<EncodedDocument> held;
-  for (const size_t i : documents_.held_out()) {
-    const std::span<const int32_t> ids = documents_.ids(i);
-    const std::span<const uint8_t> supervised = documents_.supervised(i);
-    held.push_back({{ids.begin(), ids.end()}, {supervised.begin(), supervised.end()}});
-  }
+  for (const size_t i : documents_.held_out()) held.push_back(documents_.document(i));
   const TrainReport before = plain.evaluate(held), after = run.evaluate(held);
   EXPECT_NEAR(after.expected_acceptance, before.expected_acceptance, 0.1);
   run.save();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "base/check.h"
@@ -52,7 +53,10 @@ class NcclAllReduce final : public AllReduce {
     group_->barrier.wait();
     try {
       queue_sum(values, n);
-      group_->barrier.wait_for([this] { return is_done(); });
+      while (!is_done()) {  // a wait for the GPU would last for ever where another replica's is gone
+        group_->barrier.check();
+        std::this_thread::yield();
+      }
     } catch (...) {
       group_->barrier.abandon();  // first: others are to fail for this one, not for what its end does to their sums
       group_->nccl.abort(replica_);
