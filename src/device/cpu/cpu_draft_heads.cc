@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "device/cpu/cpu_ops.h"
+#include "device/cpu/lane_sum.h"
 
 namespace ashlar::cpu {
 namespace {
@@ -39,43 +40,18 @@ void convolve(const float* x, int64_t stride, const float* dynamic, const Groupe
   }
 }
 
-// The sum of a[i] * b[i] * c[i], in lanes that are added in a fixed order.
-float triple_dot(const float* a, const float* b, const float* c, int32_t n) {
-  float sums[kLanes] = {};
-  int32_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int32_t lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane] * c[i + lane];
-  }
-  for (; i < n; ++i) sums[i % kLanes] += a[i] * b[i] * c[i];
-  for (int32_t half = kLanes / 2; half > 0; half /= 2) {
-    for (int32_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
-  }
-  return sums[0];
-}
-
-// The sum of a[i] * b[i], likewise.
-float dot(const float* a, const float* b, int32_t n) {
-  float sums[kLanes] = {};
-  int32_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int32_t lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
-  }
-  for (; i < n; ++i) sums[i % kLanes] += a[i] * b[i];
-  for (int32_t half = kLanes / 2; half > 0; half /= 2) {
-    for (int32_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
-  }
-  return sums[0];
-}
-
 // One head of one row. qkv: that head's columns of row 0; keys come `cols` columns later, values twice as many.
 void attend_to_candidates(Tensor qkv, const CandidateAttention& call, int32_t row, const float* bias, int32_t cols,
                           float* scores, float* out) {
   const int32_t width = cols / call.heads, position = row / call.n;
   const int32_t first = call.first[position] * call.n, end = call.end[position] * call.n;
   const float scale = 1.0F / std::sqrt(static_cast<float>(width));
+  const float* const query = qkv.row(row);
   float highest = -std::numeric_limits<float>::infinity();
   for (int32_t j = first; j < end; ++j) {
-    const float score = dot(qkv.row(row), qkv.row(j) + cols, width) * scale + bias[position - j / call.n];
+    const float* const key = qkv.row(j) + cols;
+    const float product = lane_sum(width, [&](int32_t i) { return query[i] * key[i]; });
+    const float score = product * scale + bias[position - j / call.n];
     scores[j - first] = score;
     highest = std::max(highest, score);
   }
@@ -109,10 +85,12 @@ void CpuOps::score_edges(const CandidateEdges& edges, Tensor out) {
   for_rows(out.rows, int64_t{n} * n * rank / 4, [&](int32_t r) {
     const int32_t block = edges.begins[r];
     const float* const logits = edges.candidates.logits + int64_t{r} * n;
+    const float* const hidden = edges.hidden.row(r);
     for (int32_t a = 0; a < (block >= 0 ? 1 : n); ++a) {
       const float* const before = block >= 0 ? edges.anchors.row(block) : edges.before.row(int64_t{r - 1} * n + a);
       for (int32_t b = 0; b < n; ++b) {
-        const float more = triple_dot(before, edges.hidden.row(r), edges.after.row(int64_t{r} * n + b), rank);
+        const float* const after = edges.after.row(int64_t{r} * n + b);
+        const float more = lane_sum(rank, [&](int32_t i) { return before[i] * hidden[i] * after[i]; });
         out.row(r)[a * n + b] = logits[b] + edges.scale * more;
       }
     }

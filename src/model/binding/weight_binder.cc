@@ -155,8 +155,8 @@ std::unique_ptr<Weight> WeightBinder::linear(const std::vector<Part>& parts, int
   return ops_.pack(stack(parts, cols, bias), {.products = products_});
 }
 
-std::unique_ptr<Weight> WeightBinder::linear(std::vector<WeightPart> parts) {
-  return ops_.pack({std::move(parts), {}}, {.products = products_});
+std::unique_ptr<Weight> WeightBinder::linear(std::vector<WeightPart> parts, std::vector<float> bias) {
+  return ops_.pack({std::move(parts), std::move(bias)}, {.products = products_});
 }
 
 std::unique_ptr<Weight> WeightBinder::gated(const std::vector<Part>& parts, int64_t cols, bool bias) {

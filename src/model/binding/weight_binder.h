@@ -71,8 +71,8 @@ class WeightBinder {
   };
   /// Packs the parts, stacked along rows, with NAME.bias of each if `bias`.
   std::unique_ptr<Weight> linear(const std::vector<Part>& parts, int64_t cols, bool bias);
-  /// Packs parts that matrix() gave, without a bias.
-  std::unique_ptr<Weight> linear(std::vector<WeightPart> parts);
+  /// Packs parts that matrix() gave, and a bias or none.
+  std::unique_ptr<Weight> linear(std::vector<WeightPart> parts, std::vector<float> bias = {});
   /// The same for Ops::gated_mlp: gates, then ups.
   std::unique_ptr<Weight> gated(const std::vector<Part>& parts, int64_t cols, bool bias);
 

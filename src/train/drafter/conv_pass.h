@@ -5,8 +5,8 @@
 // what their weights have of the row's own. Without convolutions a sublayer stands alone, by the same calls. Source:
 // DFlash2 (z-lab/dflash).
 
+#include "device/tensor_room.h"
 #include "train/drafter/drafter_parameters.h"
-#include "train/drafter/tensor_room.h"
 
 namespace ashlar {
 

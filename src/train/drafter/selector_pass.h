@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "device/tensor_room.h"
 #include "train/drafter/block_batch.h"
 #include "train/drafter/drafter_parameters.h"
-#include "train/drafter/tensor_room.h"
 
 namespace ashlar {
 

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/row_math.h"
+#include "device/cpu/lane_sum.h"
 #include "device/row_groups.h"
 
 namespace ashlar::cpu {
@@ -19,21 +20,6 @@ constexpr int32_t kItemRows = 32;
 constexpr int32_t kMostPartials = 64;
 
 int32_t items(int32_t n, int32_t each) { return (n + each - 1) / each; }
-
-// The sum of a[i] * b[i] * c[i], in lanes that are added in a fixed order.
-float triple_product(const float* a, const float* b, const float* c, int32_t n) {
-  constexpr int32_t kLanes = 16;
-  float sums[kLanes] = {};
-  int32_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int32_t lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane] * c[i + lane];
-  }
-  for (; i < n; ++i) sums[i % kLanes] += a[i] * b[i] * c[i];
-  for (int32_t half = kLanes / 2; half > 0; half /= 2) {
-    for (int32_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
-  }
-  return sums[0];
-}
 
 void add_scaled(float factor, const float* from, int32_t n, float* to) {
   for (int32_t i = 0; i < n; ++i) to[i] += factor * from[i];
@@ -92,9 +78,11 @@ TokenLoss TrainHeads::loss_of_row(const ChoosingRows& rows, int32_t r) const {
     logits[place] = kernels_.dot(rows.hidden.row(r), rows.head.row(label), rows.hidden.cols);
   }
   const float* const before = rows.predecessors.row(rows.before[r]);
+  const float* const projected = rows.projected.row(r);
   std::array<float, kMaxCandidates> scores;
   for (int32_t j = 0; j < n; ++j) {
-    const float more = triple_product(before, rows.projected.row(r), rows.successors.row(ids[j]), rows.rank());
+    const float* const after = rows.successors.row(ids[j]);
+    const float more = lane_sum(rows.rank(), [&](int32_t i) { return before[i] * projected[i] * after[i]; });
     scores[static_cast<size_t>(j)] = logits[j] + rows.scale * more;
   }
   const float highest = *std::max_element(scores.begin(), scores.begin() + n);

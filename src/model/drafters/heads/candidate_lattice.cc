@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/bf16.h"
+#include "device/tensor_room.h"
 
 namespace ashlar {
 namespace {
@@ -103,10 +104,9 @@ CandidateLattice::CandidateLattice(WeightBinder& binder, const std::string& pref
   const auto columns = [&](int32_t piece) {
     return std::vector<WeightPart>{all.block(0, hidden, int64_t{piece} * hidden, hidden)};
   };
-  const WeightUse use = {.products = Products::kPropose};
-  of_candidate_ = binder.ops().pack({columns(0), {}}, use);
-  of_anchor_ = binder.ops().pack({columns(1), binder.vector(factors + ".bias", hidden)}, use);
-  of_both_ = binder.ops().pack({columns(2), {}}, use);
+  of_candidate_ = binder.linear(columns(0));
+  of_anchor_ = binder.linear(columns(1), binder.vector(factors + ".bias", hidden));
+  of_both_ = binder.linear(columns(2));
   bind_layers(binder, prefix);
 }
 
@@ -117,9 +117,8 @@ void CandidateLattice::bind_layers(WeightBinder& binder, const std::string& pref
     Layer& layer = layers_.emplace_back();
     layer.attention_norm = binder.device_vector(base + "attn_norm.weight", hidden);
     layer.mlp_norm = binder.device_vector(base + "mlp_norm.weight", hidden);
-    layer.qkv = binder.ops().pack({{binder.matrix(base + "attn.in_proj_weight", int64_t{3} * hidden, hidden)},
-                                   binder.vector(base + "attn.in_proj_bias", int64_t{3} * hidden)},
-                                  {.products = Products::kPropose});
+    layer.qkv = binder.linear({binder.matrix(base + "attn.in_proj_weight", int64_t{3} * hidden, hidden)},
+                              binder.vector(base + "attn.in_proj_bias", int64_t{3} * hidden));
     layer.output = binder.linear({part(base + "attn.out_proj", hidden)}, hidden, true);
     layer.up = binder.linear({part(base + "mlp.0", config_.inner)}, hidden, true);
     layer.down = binder.linear({part(base + "mlp.2", hidden)}, config_.inner, true);
@@ -156,21 +155,17 @@ void CandidateLattice::reserve(Ops& ops, int32_t rows) {
   one_ = {ops, config_.factor};
   one_.upload(std::vector<float>(static_cast<size_t>(config_.factor), 1.0F));
   const DType type = ops.activation_type();
-  storage_ = ops.allocate(bytes_of(type) * static_cast<size_t>(workspace(config_, model_hidden_, rows)));
-  std::byte* at = storage_->data();
-  const auto take = [&](int32_t count, int32_t cols) {
-    const Tensor taken = {at, count, cols, cols, type};
-    at += bytes_of(type) * static_cast<size_t>(count) * static_cast<size_t>(cols);
-    return taken;
+  const auto lay_out = [&](TensorRoom room) {
+    wide_ = room.take(all, wide_columns(config_, model_hidden_), type);
+    spare_ = room.take(all, spare_columns(config_), type);
+    for (Tensor* t : {&x_, &factors_}) *t = room.take(all, config_.hidden, type);
+    number_rows_ = room.take(all, kNumberColumns, type);
+    for (Tensor* t : {&anchors_, &of_anchors_}) *t = room.take(rows, config_.hidden, type);
+    anchor_outs_ = room.take(rows, config_.factor, type);
+    return room.size();
   };
-  wide_ = take(all, wide_columns(config_, model_hidden_));
-  spare_ = take(all, spare_columns(config_));
-  x_ = take(all, config_.hidden);
-  factors_ = take(all, config_.hidden);
-  number_rows_ = take(all, kNumberColumns);
-  anchors_ = take(rows, config_.hidden);
-  of_anchors_ = take(rows, config_.hidden);
-  anchor_outs_ = take(rows, config_.factor);
+  storage_ = ops.allocate(lay_out(TensorRoom(nullptr)));
+  lay_out(TensorRoom(storage_->data()));
 }
 
 CandidateLattice::Places CandidateLattice::upload_places(int32_t rows, std::span<const CandidateRows::Begin> begins) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "device/tensor_room.h"
+
 namespace ashlar {
 namespace {
 
@@ -25,12 +27,11 @@ DominoHead::DominoHead(WeightBinder& binder, const std::string& prefix, const Df
       embedding_(embedding) {
   const std::string base = domino_prefix(binder, prefix);
   const int64_t state = config_.state;
-  const WeightUse use = {.products = Products::kPropose};
   // Rows for the reset gate, the update gate and the new state, one part after the other.
   const WeightPart of_token = binder.matrix(base + "prefix_gru.weight_ih_l0", 3 * state, hidden_);
   const WeightPart of_state = binder.matrix(base + "prefix_gru.weight_hh_l0", 3 * state, state);
   const auto part = [&](const WeightPart& of, int64_t which) {
-    return binder.ops().pack({{of.block(which * state, state, 0, of.cols)}, {}}, use);
+    return binder.linear({of.block(which * state, state, 0, of.cols)});
   };
   for (int32_t gate = 0; gate < 2; ++gate) {
     gates_of_token_[gate] = part(of_token, gate);
@@ -39,8 +40,8 @@ DominoHead::DominoHead(WeightBinder& binder, const std::string& prefix, const Df
   new_of_token_ = part(of_token, 2);
   new_of_state_ = part(of_state, 2);
   const WeightPart code = binder.matrix(base + "embed_proj.0.weight", config_.width, hidden_ + state);
-  code_of_hidden_ = binder.ops().pack({{code.block(0, config_.width, 0, hidden_)}, {}}, use);
-  code_of_state_ = binder.ops().pack({{code.block(0, config_.width, hidden_, state)}, {}}, use);
+  code_of_hidden_ = binder.linear({code.block(0, config_.width, 0, hidden_)});
+  code_of_state_ = binder.linear({code.block(0, config_.width, hidden_, state)});
   outputs_ = binder.linear({{base + "embed_proj.2", draft_vocab_}}, config_.width, false);
 }
 
@@ -56,21 +57,16 @@ void DominoHead::reserve(Ops& ops, int32_t blocks) {
   rows_of_.reserve(static_cast<size_t>(blocks));
   added_ = {ops, int64_t{kAtOnce} * draft_vocab_};
   const DType type = ops.activation_type();
-  const int64_t of_blocks = int64_t{blocks} * (hidden_ + 4 * config_.state) + 2 * int64_t{blocks + 1} * config_.state;
-  const int64_t at_once = int64_t{kAtOnce} * (hidden_ + 2 * config_.width);
-  storage_ = ops.allocate(bytes_of(type) * static_cast<size_t>(of_blocks + at_once));
-  std::byte* at = storage_->data();
-  const auto take = [&](int32_t rows, int32_t cols) {
-    const Tensor taken = {at, rows, cols, cols, type};
-    at += bytes_of(type) * static_cast<size_t>(rows) * static_cast<size_t>(cols);
-    return taken;
+  const auto lay_out = [&](TensorRoom room) {
+    embedded_ = room.take(blocks, hidden_, type);
+    for (Tensor* t : {&before_, &gates_[0], &gates_[1], &fresh_}) *t = room.take(blocks, config_.state, type);
+    for (Tensor& states : states_) states = room.take(blocks + 1, config_.state, type);
+    hidden_rows_ = room.take(kAtOnce, hidden_, type);
+    for (Tensor* t : {&codes_, &spare_}) *t = room.take(kAtOnce, config_.width, type);
+    return room.size();
   };
-  embedded_ = take(blocks, hidden_);
-  for (Tensor* tensor : {&before_, &gates_[0], &gates_[1], &fresh_}) *tensor = take(blocks, config_.state);
-  for (Tensor& states : states_) states = take(blocks + 1, config_.state);
-  hidden_rows_ = take(kAtOnce, hidden_);
-  codes_ = take(kAtOnce, config_.width);
-  spare_ = take(kAtOnce, config_.width);
+  storage_ = ops.allocate(lay_out(TensorRoom(nullptr)));
+  lay_out(TensorRoom(storage_->data()));
 }
 
 Tensor DominoHead::remember(Ops& ops, std::span<const Step> steps) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "device/tensor_room.h"
+
 namespace ashlar {
 
 MarkovHead::MarkovHead(WeightBinder& binder, const std::string& prefix, const DrafterNames& names,
@@ -15,22 +17,21 @@ MarkovHead::MarkovHead(WeightBinder& binder, const std::string& prefix, const Dr
   if (!config.gated) return;
   const std::string gate = prefix + names.markov_gate;
   const WeightPart both = binder.matrix(gate + ".weight", config.rank, int64_t{hidden} + config.rank);
-  const WeightUse use = {.products = Products::kPropose};
-  gate_of_hidden_ =
-      binder.ops().pack({{both.block(0, config.rank, 0, hidden)}, binder.vector(gate + ".bias", config.rank)}, use);
-  gate_of_code_ = binder.ops().pack({{both.block(0, config.rank, hidden, config.rank)}, {}}, use);
+  gate_of_hidden_ = binder.linear({both.block(0, config.rank, 0, hidden)}, binder.vector(gate + ".bias", config.rank));
+  gate_of_code_ = binder.linear({both.block(0, config.rank, hidden, config.rank)});
 }
 
 void MarkovHead::reserve(Ops& ops, int32_t /*blocks*/) {
   ids_ = {ops, int64_t{2} * kAtOnce};
   added_ = {ops, int64_t{kAtOnce} * draft_vocab_};
   const DType type = ops.activation_type();
-  const size_t column = bytes_of(type) * static_cast<size_t>(kAtOnce);
-  const auto rank = static_cast<size_t>(config_.rank);
-  storage_ = ops.allocate(column * (2 * rank + static_cast<size_t>(hidden_)));
-  code_rows_ = {storage_->data(), kAtOnce, config_.rank, config_.rank, type};
-  gates_ = {storage_->data() + column * rank, kAtOnce, config_.rank, config_.rank, type};
-  hidden_rows_ = {storage_->data() + 2 * column * rank, kAtOnce, hidden_, hidden_, type};
+  const auto lay_out = [&](TensorRoom room) {
+    for (Tensor* t : {&code_rows_, &gates_}) *t = room.take(kAtOnce, config_.rank, type);
+    hidden_rows_ = room.take(kAtOnce, hidden_, type);
+    return room.size();
+  };
+  storage_ = ops.allocate(lay_out(TensorRoom(nullptr)));
+  lay_out(TensorRoom(storage_->data()));
   host_ids_.reserve(size_t{2} * kAtOnce);
 }
 
