@@ -134,19 +134,25 @@ void check_variants(const JsonFields& fields, const Family& family, StackConfig&
 
 }  // namespace
 
-std::string ModelConfig::mtp_prefix(int32_t i) const {
-  if (names.mtp == nullptr) return "";
-  return names.mtp->prefix != nullptr ? names.mtp->prefix : names.layers + std::to_string(stack.n_layers + i) + ".";
+std::string ModelConfig::mtp_prefix() const {
+  const std::vector<std::string> all = mtp_prefixes();
+  return all.empty() ? "" : all.front();
+}
+
+std::vector<std::string> ModelConfig::mtp_prefixes() const {
+  if (names.mtp == nullptr) return {};
+  if (names.mtp->prefix != nullptr) return {names.mtp->prefix};
+  std::vector<std::string> all;
+  for (int32_t i = 0; i < std::max(mtp.layers, 1); ++i) {
+    all.push_back(names.layers + std::to_string(stack.n_layers + i) + ".");
+  }
+  return all;
 }
 
 bool ModelConfig::is_unused(std::string_view tensor) const {
-  for (const char* prefix : names.unused) {
-    if (prefix != nullptr && tensor.starts_with(prefix)) return true;
-  }
-  for (int32_t i = 0; i < std::max(mtp.layers, 1) && names.mtp != nullptr; ++i) {
-    if (tensor.starts_with(mtp_prefix(i))) return true;
-  }
-  return false;
+  const auto begins = [&](std::string_view prefix) { return tensor.starts_with(prefix); };
+  return std::ranges::any_of(names.unused, [&](const char* prefix) { return prefix != nullptr && begins(prefix); }) ||
+         std::ranges::any_of(mtp_prefixes(), begins);
 }
 
 RopeConfig read_rope_config(const JsonFields& fields, double missing_rotary_factor) {

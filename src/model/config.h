@@ -72,6 +72,9 @@ struct MoeConfig {
   bool by_turns = false;
   ExpertGate gate;
   Routing routing;
+
+  /// Whether what experts answer is added up apart from the rest of the layer.
+  bool adds_apart() const { return shared_gate || with_dense; }
 };
 
 /// Layers that are gated delta nets.
@@ -180,8 +183,10 @@ struct ModelConfig {
   std::optional<ModelNames> other_names;  ///< what some checkpoints of the family call their tensors instead
   std::filesystem::path folder;           ///< or the GGUF file
 
-  /// What names of the tensors of layer i of those that draft begin with; empty: the family has none.
-  std::string mtp_prefix(int32_t i = 0) const;
+  /// What names of the tensors of the layer that drafts begin with, the first of several; empty: the family has none.
+  std::string mtp_prefix() const;
+  /// The same of all such layers.
+  std::vector<std::string> mtp_prefixes() const;
   /// Whether the model has no use for the tensor: it is of another part, or of a layer that drafts.
   bool is_unused(std::string_view tensor) const;
 };

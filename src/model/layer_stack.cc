@@ -59,7 +59,7 @@ StackWorkspace::StackWorkspace(Ops& ops, const LayerStack& stack, int32_t max_ro
   carver.add(mixer.mixed, mixed_width, type);
   carver.add(kept, config.hidden, type);
   if (config.moe) carver.add(mlp.scores, config.moe->n_experts, DType::kF32);
-  const bool mlps_apart = config.moe && (config.moe->shared_gate || config.moe->with_dense);
+  const bool mlps_apart = config.moe && config.moe->adds_apart();
   if (mlps_apart) {
     carver.add(mlp.shared, config.hidden, type);
     carver.add(mlp.gates, 1, type);

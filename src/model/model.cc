@@ -58,11 +58,8 @@ std::unique_ptr<Model> Model::load(Ops& ops, const std::filesystem::path& folder
   for (const char* prefix : model->config_.names.unused) {
     list(model->unused_, ignore_all_of(prefix != nullptr ? prefix : "", binder, checkpoint));
   }
-  std::string last;
-  for (int32_t i = 0; i < std::max(model->config_.mtp.layers, 1); ++i) {
-    const std::string prefix = model->config_.mtp_prefix(i);
-    if (prefix != last) list(model->unused_mtp_, ignore_all_of(prefix, binder, checkpoint));
-    last = prefix;
+  for (const std::string& prefix : model->config_.mtp_prefixes()) {
+    list(model->unused_mtp_, ignore_all_of(prefix, binder, checkpoint));
   }
   binder.finish();
   return model;

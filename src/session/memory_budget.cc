@@ -48,7 +48,7 @@ int64_t activation_bytes(const StackConfig& stack, int64_t rows, int64_t vocab) 
   if (stack.answers_apart()) row += stack.hidden;
   if (stack.moe) {
     row += stack.moe->n_experts + int64_t{stack.moe->routing.top_k} * (stack.hidden + 3 * stack.moe->intermediate);
-    if (stack.moe->shared_gate || stack.moe->with_dense) row += stack.hidden;
+    if (stack.moe->adds_apart()) row += stack.hidden;
   }
   if (stack.layer_embedding) {
     row += stack.hidden + (int64_t{2} * stack.n_layers + 1) * stack.layer_embedding->width;

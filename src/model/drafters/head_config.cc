@@ -34,12 +34,14 @@ class HeadFields {
     const JsonFields& fields = holder(key);
     return static_cast<int32_t>(fallback > 0 ? fields.integer(key, 1, high, fallback) : fields.integer(key, 1, high));
   }
+  int32_t count(const std::string& key, int64_t high, int32_t fallback) const {
+    return static_cast<int32_t>(holder(key).integer(key, 0, high, fallback));
+  }
   std::string string(const std::string& key, const char* fallback) const {
     return fallback != nullptr ? holder(key).string(key, fallback) : holder(key).string(key);
   }
   bool boolean(const std::string& key, bool fallback) const { return holder(key).boolean(key, fallback); }
   double number(const std::string& key, double low, double high) const { return holder(key).number(key, low, high); }
-  bool has(const std::string& key) const { return holder(key).has(key); }
   /// Whether the key is there and says more than that there is none.
   bool is_set(const std::string& key) const {
     const JsonFields& fields = holder(key);
@@ -124,11 +126,8 @@ void read_domino(const HeadFields& fields, const HeadDefaults& defaults, DflashC
   const char* const width = fields.is_set(in_speculators) ? in_speculators : "emb_dim";
   domino.width = fields.integer(width, kMaxRank, defaults.domino_width);
   domino.state = fields.integer("gru_hidden_dim", kMaxRank, defaults.domino_state);
-  if (!fields.has("pure_draft_prefix_len")) {
-    domino.pure = std::min(defaults.domino_pure, config.block_size - 1);
-  } else if (fields.is_set("pure_draft_prefix_len")) {
-    domino.pure = fields.integer("pure_draft_prefix_len", config.block_size - 1, 0);
-  }
+  const int32_t drafts = config.block_size - 1;
+  domino.pure = fields.count("pure_draft_prefix_len", drafts, std::min(defaults.domino_pure, drafts));
   const bool from_anchor = fields.boolean("sample_from_anchor", defaults.domino_from_anchor);
   config.sample_from_anchor = fields.boolean("shift_label", from_anchor);
   config.domino = domino;

@@ -39,6 +39,18 @@ Json with_defaults(const JsonFields& fields, const Json& settings, const char* d
   return own;
 }
 
+Json windows_but_each(int64_t n, int64_t layers) {
+  Json types = Json::array();
+  for (int64_t i = 1; i <= layers; ++i) types.push_back(i % n == 0 ? "full_attention" : "sliding_attention");
+  return types;
+}
+
+bool says_rope_theta(const JsonFields& fields) {
+  constexpr const char* kTheta = "rope_theta";
+  constexpr const char* kRopes = "rope_parameters";
+  return fields.has(kTheta) || (fields.has(kRopes) && fields.object(kRopes).has(kTheta));
+}
+
 std::vector<bool> read_layers_of_type(const JsonFields& fields, int32_t n_layers, const std::string& special) {
   const std::vector<std::string> types = fields.strings("layer_types");
   if (static_cast<int32_t>(types.size()) != n_layers) {

@@ -84,6 +84,12 @@ void read_expert_groups(const JsonFields& fields, MoeConfig& moe);
 /// `settings` and, for keys that the file lacks, what `defaults` says, an object in JSON.
 Json with_defaults(const JsonFields& fields, const Json& settings, const char* defaults);
 
+/// layer_types of `layers` layers of which each n-th, and no other, sees everything.
+Json windows_but_each(int64_t n, int64_t layers);
+
+/// Whether the file says a base of its rope, in either place.
+bool says_rope_theta(const JsonFields& fields);
+
 /// Of each layer whether layer_types names it `special`; the others must be full_attention.
 std::vector<bool> read_layers_of_type(const JsonFields& fields, int32_t n_layers, const std::string& special);
 

@@ -52,9 +52,7 @@ Json complete(const JsonFields& fields, const Json& settings) {
   own["use_sliding_window"] = true;  // whatever a file says: the family does not read it
   if (!fields.has("layer_types")) {
     const int64_t layers = JsonFields(own, fields.file(), "config").integer("num_hidden_layers", 1, 1000);
-    const int64_t pattern = fields.integer("sliding_window_pattern", 1, 1000, 6);
-    Json& types = own["layer_types"] = Json::array();
-    for (int64_t i = 1; i <= layers; ++i) types.push_back(i % pattern == 0 ? "full_attention" : "sliding_attention");
+    own["layer_types"] = windows_but_each(fields.integer("sliding_window_pattern", 1, 1000, 6), layers);
   }
   spell_ropes(fields, own);
   return own;

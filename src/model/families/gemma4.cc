@@ -33,7 +33,7 @@ Json complete(const JsonFields& fields, const Json& settings) {
   if (fields.has("layer_types")) {
     for (const std::string& type : fields.strings("layer_types")) types.push_back(type);
   } else {
-    for (int64_t i = 1; i <= layers; ++i) types.push_back(i % 6 == 0 ? "full_attention" : "sliding_attention");
+    types = windows_but_each(6, layers);
   }
   if (!types.empty()) types.back() = "full_attention";  // as the class has it
   own["layer_types"] = std::move(types);

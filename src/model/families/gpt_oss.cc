@@ -28,8 +28,7 @@ Json complete(const JsonFields& fields, const Json& settings) {
   own["moe_intermediate_size"] = own["intermediate_size"];
   if (fields.has("layer_types")) return own;
   const int64_t layers = fields.integer("num_hidden_layers", 1, 1000);
-  Json& types = own["layer_types"] = Json::array();
-  for (int64_t i = 0; i < layers; ++i) types.push_back(i % 2 == 0 ? "sliding_attention" : "full_attention");
+  own["layer_types"] = windows_but_each(2, layers);
   return own;
 }
 

@@ -20,8 +20,8 @@ void read_expert_groups(const JsonFields& fields, MoeConfig& moe) {
   routing.n_groups = static_cast<int32_t>(fields.integer("n_group", 1, kMaxTopK));
   const int32_t size = moe.n_experts / routing.n_groups;
   if (moe.n_experts % routing.n_groups != 0 || (routing.n_groups > 1 && size < 2)) {
-    const char* count = fields.has("n_routed_experts") ? "n_routed_experts" : "num_experts";
-    fields.fail("n_group", std::string("a divisor of ") + count + " that leaves groups of two experts or more");
+    fields.fail("n_group", "a divisor of the number of experts, " + std::to_string(moe.n_experts) +
+                               ", that leaves groups of two experts or more");
   }
   routing.top_groups = static_cast<int32_t>(fields.integer("topk_group", 1, routing.n_groups));
   if (routing.top_k > size * routing.top_groups) {

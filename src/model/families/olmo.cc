@@ -36,13 +36,12 @@ Json complete_olmo3(const JsonFields& fields, const Json& settings) {
     const JsonFields ropes = fields.object(kRopes);
     own[kRopes] = ropes.raw("full_attention");
     if (ropes.has("sliding_attention")) own[kSlidingRope] = ropes.raw("sliding_attention");
-  } else if (!fields.has("rope_theta") && !(fields.has(kRopes) && fields.object(kRopes).has("rope_theta"))) {
+  } else if (!says_rope_theta(fields)) {
     own["rope_theta"] = kTheta;
   }
   if (fields.has("layer_types")) return own;
   const int64_t layers = JsonFields(own, fields.file(), "config").integer("num_hidden_layers", 1, 1000);
-  Json& types = own["layer_types"] = Json::array();
-  for (int64_t i = 1; i <= layers; ++i) types.push_back(i % 4 == 0 ? "full_attention" : "sliding_attention");
+  own["layer_types"] = windows_but_each(4, layers);
   return own;
 }
 

@@ -24,9 +24,7 @@ std::vector<int32_t> rotated_layers(const JsonFields& fields, int32_t n_layers) 
 
 Json complete(const JsonFields& fields, const Json& settings) {
   Json own = settings;
-  const bool has_theta =
-      fields.has("rope_theta") || (fields.has("rope_parameters") && fields.object("rope_parameters").has("rope_theta"));
-  if (!has_theta) own["rope_theta"] = 2e6;
+  if (!says_rope_theta(fields)) own["rope_theta"] = 2e6;
   if (fields.has("layer_types") || !fields.boolean("use_sliding_window", false)) return own;
   const auto n_layers = static_cast<int32_t>(fields.integer("num_hidden_layers", 1, 1000));
   Json& types = own["layer_types"] = Json::array();

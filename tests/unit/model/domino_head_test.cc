@@ -48,7 +48,7 @@ TEST(DominoHead, IsWhatItsConfigSays) {
     refuse(domino("{\"" + std::string(key) + "\":0}"), {key, "found 0"});
     refuse(domino("{\"" + std::string(key) + "\":\"2\"}"), {key, "an integer"});
   }
-  refuse(domino(R"({"pure_draft_prefix_len":4})"), {"pure_draft_prefix_len", "1 to 3"});
+  refuse(domino(R"({"pure_draft_prefix_len":4})"), {"pure_draft_prefix_len", "0 to 3"});
   refuse(domino(R"({"shift_label":3})"), {"shift_label"});
   refuse(domino(R"({"output_multiplier":0.5})"), {"output_multiplier", "1, with this head"});
 }

@@ -258,7 +258,7 @@ TEST(Glm4Moe, IsRefusedWhereItMakesNoSense) {
       {R"({"n_routed_experts": 0})", {"n_routed_experts"}},
       {R"({"num_experts_per_tok": 129})", {"num_experts_per_tok"}},
       {R"({"n_routed_experts": 6})", {"num_experts_per_tok", "at most n_routed_experts"}},
-      {R"({"n_group": 3})", {"n_group", "a divisor of n_routed_experts"}},
+      {R"({"n_group": 3})", {"n_group", "a divisor of the number of experts, 128"}},
       {R"({"n_group": 32, "topk_group": 1})", {"num_experts_per_tok", "topk_group"}},
       {R"({"topk_group": 2})", {"topk_group"}},
       {R"({"routed_scaling_factor": -1})", {"routed_scaling_factor"}},
