@@ -13,6 +13,7 @@
 #include "model/drafters/dflash_config.h"
 #include "timed_train_ops.h"
 #include "train/drafter_trainer.h"
+#include "train/run/drafter_training.h"
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #include <immintrin.h>
 #define ASHLAR_BENCH_X86
@@ -73,24 +74,6 @@ std::vector<float> noise(size_t n, float deviation) {
   return out;
 }
 
-TrainShape shape_of(const DflashConfig& config) {
-  TrainShape shape;
-  const AttentionShape& attention = config.stack.layers.front().shape;
-  shape.hidden = config.stack.hidden;
-  shape.layers = config.stack.n_layers;
-  shape.heads = attention.n_heads;
-  shape.kv_heads = attention.n_kv_heads;
-  shape.head_dim = attention.head_dim;
-  shape.intermediate = config.stack.intermediate;
-  shape.aux_width = static_cast<int32_t>(config.aux_layers.size()) * config.stack.hidden;
-  shape.vocab = config.vocab;
-  shape.block = config.block_size;
-  shape.mask_token_id = config.mask_id;
-  if (const auto& conv = config.stack.block_conv) shape.convolutions = {conv->taps, conv->group};
-  if (const auto& selector = config.selector) shape.selector = {selector->rank, selector->top_k};
-  return shape;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -103,7 +86,7 @@ int main(int argc, char** argv) {
   const int32_t documents = number(2, 1);
   const int32_t tokens = number(3, 640);
   const int32_t steps = number(4, 5);
-  const TrainShape shape = shape_of(read_dflash_config(argv[1]));
+  const TrainShape shape = train_shape(read_dflash_config(argv[1]));
   TimedTrainOps ops(make_train_ops(argc > 6 ? argv[6] : "cpu", {}));
   TrainSettings settings;
   settings.total_steps = steps + 1;

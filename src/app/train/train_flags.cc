@@ -37,6 +37,12 @@ void add_drafter_options(CLI::App& app, TrainCommand& command) {
   add_choice<std::string>(app, "--head", wishes.head,
                           "Plain, or with convolutions and a selector, for longer runs (default: dflash)", heads)
       ->group(kGroup);
+  std::vector<std::pair<std::string, DrafterForm>> forms;
+  for (const NamedForm& named : kDrafterForms) forms.emplace_back(named.name, named.form);
+  add_choice<DrafterForm>(app, "--format", command.train.form,
+                          "Form of the folder: speculators repeats the model's embedding and head (default: z-lab)",
+                          forms)
+      ->group(kGroup);
   CLI::Option* from = app.add_option("--from", command.from, "Start from this drafter's weights, in its form");
   from->type_name("FOLDER")->group(kGroup);
   for (const char* flag : {"--drafter-layers", "--block-size", "--aux-layers", "--mask-token"}) {
@@ -135,26 +141,11 @@ void add_training_options(CLI::App& app, TrainOptions& options) {
       ->group(kGroup);
 }
 
-void add_format(CLI::App& app, TrainOptions& options) {
-  std::vector<std::pair<std::string, DrafterForm>> forms;
-  for (const NamedForm& named : kDrafterForms) forms.emplace_back(named.name, named.form);
-  add_choice<DrafterForm>(app, "--format", options.form,
-                          "Form of the folder: speculators repeats the model's embedding and head (default: z-lab)",
-                          forms)
-      ->group("Drafter");
-}
-
 void add_preset(CLI::App& app, TrainCommand& command) {
-  std::vector<std::string> names;
-  std::string type;
-  for (const TrainPreset& preset : train_presets()) {
-    names.emplace_back(preset.name);
-    type += (type.empty() ? "" : "|") + names.back();
-  }
-  app.add_option("--preset", command.preset,
-                 "A recipe (docs/training.md) for what neither other flags nor --config set")
-      ->type_name(type)
-      ->check(one_of(names));
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const TrainPreset& preset : train_presets()) names.emplace_back(preset.name, preset.name);
+  add_choice<std::string>(app, "--preset", command.preset,
+                          "A recipe (docs/training.md) for what neither other flags nor --config set", names);
 }
 
 void add_run_options(CLI::App& app, TrainCommand& command) {
@@ -203,7 +194,6 @@ void add_train_flags(CLI::App& app, TrainCommand& command) {
       ->type_name("FOLDER")
       ->required();
   add_drafter_options(app, command);
-  add_format(app, command.train);
   add_regeneration_options(app, command.regeneration);
   add_training_options(app, command.train);
   add_run_options(app, command);

@@ -2,7 +2,7 @@
 #include "model/drafters/dflash_config.h"
 
 #include "model/drafters/dflash.h"
-#include "unit/model/drafter_json.h"
+#include "unit/model/head_json.h"
 
 namespace ashlar::testing {
 namespace {
@@ -202,16 +202,7 @@ class DrafterLoading : public ::testing::Test {
       "dflash_config":{"mask_token_id":19,"target_layer_ids":[0,1]}})"),
                    patch);
   }
-  static Tensors tensors() {
-    Tensors result;
-    add_random(result, "fc.weight", {8, 16});
-    add_random(result, "hidden_norm.weight", {8});
-    add_random(result, "norm.weight", {8});
-    for (const auto& [name, tensor] : tiny_tensors()) {
-      if (name.starts_with("model.layers.0.")) add_random(result, name.substr(6), tensor.shape);
-    }
-    return result;
-  }
+  static Tensors tensors() { return backbone(); }
   Json own_config() const {
     Json root = parse_json(R"({"speculators_model_type":"dflash","aux_hidden_state_layer_ids":[1,2],"mask_token_id":19,
       "draft_vocab_size":3})",

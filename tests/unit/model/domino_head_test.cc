@@ -65,16 +65,7 @@ TEST_F(DominoLoading, TakesAWholeCheckpointAndNoOther) {
     return result;
   };
   for (const char* part : {"", "logit_head.", "logits_correction."}) EXPECT_NO_THROW(load(domino(), whole(part)));
-  for (const auto& [name, tensor] : whole("")) {
-    if (!name.starts_with("prefix_gru") && !name.starts_with("embed_proj")) continue;
-    Tensors broken = whole("");
-    broken.erase(name);
-    expect_error([&] { load(domino(), broken); }, {name});
-    std::vector<int64_t> shape = tensor.shape;
-    ++shape.back();
-    add_random(broken, name, shape);
-    expect_error([&] { load(domino(), broken); }, {name, "expected"});
-  }
+  refuse_each(domino(), whole(""));
   Tensors biased = whole("");
   add_random(biased, "prefix_gru.bias_ih_l0", {18});
   expect_error([&] { load(domino(), biased); }, {"prefix_gru.bias_ih_l0", "no such tensor"});

@@ -3,6 +3,7 @@
 // Configurations of drafters with heads, and checkpoints that they fit.
 
 #include <memory>
+#include <set>
 
 #include "model/drafters/dflash.h"
 #include "unit/model/drafter_json.h"
@@ -30,17 +31,36 @@ inline Json speculators(const std::string& patch = "{}") {
   return root;
 }
 
+/// The same with LiLiCorr's head.
+inline Json lilicorr(const std::string& patch = "{}") {
+  Json config = with_head();
+  config["architectures"] = {"LiLiCorrDraftModel"};
+  config["dflash_config"] = patched(parse_json(R"({"mask_token_id":19,"target_layer_ids":[0,1],
+    "lilicorr_enabled":true,"lilicorr_candidate_topk":5,"lilicorr_hidden_size":6,"lilicorr_num_layers":2,
+    "lilicorr_num_heads":2,"lilicorr_mlp_ratio":1.5,"lilicorr_factor_dim":7,"lilicorr_vector_eps":1e-4,
+    "lilicorr_logit_scale":8.0})",
+                                               "lilicorr"),
+                                    patch);
+  return config;
+}
+
+/// What a drafter without a head has.
+inline Tensors backbone() {
+  Tensors result;
+  add_random(result, "fc.weight", {8, 16});
+  add_random(result, "hidden_norm.weight", {8});
+  add_random(result, "norm.weight", {8});
+  for (const auto& [name, tensor] : tiny_tensors()) {
+    if (name.starts_with("model.layers.0.")) add_random(result, name.substr(6), tensor.shape);
+  }
+  return result;
+}
+
 /// A target, and drafters of it to load: tensors() are those of with_head().
 class HeadLoading : public ::testing::Test {
  protected:
   static Tensors tensors() {
-    Tensors result;
-    add_random(result, "fc.weight", {8, 16});
-    add_random(result, "hidden_norm.weight", {8});
-    add_random(result, "norm.weight", {8});
-    for (const auto& [name, tensor] : tiny_tensors()) {
-      if (name.starts_with("model.layers.0.")) add_random(result, name.substr(6), tensor.shape);
-    }
+    Tensors result = backbone();
     for (const std::string conv : {"layers.0.attention_conv.", "layers.0.mlp_conv."}) {
       add_random(result, conv + "base_kernel", {2, 2, 8});
       add_random(result, conv + "kernel_projection.weight", {8, 8});
@@ -50,22 +70,34 @@ class HeadLoading : public ::testing::Test {
     add_random(result, "candidate_selector.successor_codebook", {20, 3});
     return result;
   }
-  /// Those of a drafter whose head has none.
-  static Tensors backbone() {
-    Tensors result;
-    for (const auto& [name, tensor] : tensors()) {
-      if (name.find("conv") == std::string::npos && name.find("selector") == std::string::npos) result[name] = tensor;
-    }
-    return result;
-  }
   void load(const Json& config, const Tensors& tensors) {
     const ModelFolder folder(config, tensors);
     DflashDrafter::load(*model_, folder.path());
   }
-  void refuse(const Tensors& tensors, std::vector<std::string> parts) {
-    const ModelFolder folder(with_head(), tensors);
+  /// Loading fails, and says these parts and the folder.
+  void refuse(const Json& config, const Tensors& tensors, std::vector<std::string> parts) {
+    const ModelFolder folder(config, tensors);
     parts.push_back(folder.path().string());
     expect_error([&] { DflashDrafter::load(*model_, folder.path()); }, parts);
+  }
+  /// Every tensor of the head must be there, unless it may be missing, and have its shape.
+  void refuse_each(const Json& config, const Tensors& whole, const std::set<std::string>& may_be_missing = {}) {
+    const Tensors others = backbone();
+    for (const auto& [name, tensor] : whole) {
+      if (others.contains(name)) continue;
+      Tensors broken = whole;
+      broken.erase(name);
+      if (!may_be_missing.contains(name)) refuse(config, broken, {name});
+      std::vector<int64_t> shape = tensor.shape;
+      ++shape.back();
+      add_random(broken, name, shape);
+      refuse(config, broken, {name, "expected"});
+      if (shape.size() < 2) continue;
+      std::swap(shape[0], shape[1]);
+      broken.erase(name);
+      add_random(broken, name, shape);
+      refuse(config, broken, {name, "expected"});
+    }
   }
 
   ModelFolder target_;

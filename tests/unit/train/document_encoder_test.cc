@@ -216,5 +216,14 @@ TEST_F(DocumentEncoding, PromptsEndWhereTheAnswerWouldBegin) {
   EXPECT_THROW(prompt(encode, R"({"ids": [1, 9000, 2], "mask": [0, 0, 1]})"), Error);
 }
 
+TEST(PromptOfADocument, EndsBeforeTheLastTurnThatIsLearnt) {
+  const auto length = [](std::vector<uint8_t> supervised) { return prompt_length(supervised); };
+  EXPECT_EQ(length({0, 0, 1, 1}), 2u);
+  EXPECT_EQ(length({0, 1, 0, 0, 1, 1, 0}), 4u);
+  EXPECT_EQ(length({1, 1, 1, 1, 1, 1, 1, 1}), 2u);
+  EXPECT_EQ(length({0, 0}), std::nullopt);
+  EXPECT_EQ(length({1, 1, 1}), std::nullopt);
+}
+
 }  // namespace
 }  // namespace ashlar

@@ -70,6 +70,7 @@ TEST_F(DrafterTraining, LearnsDistributions) {
   }
 }
 
+// The engine drafts with what was written, and says what it says without.
 TEST_P(DrafterTrainingOfHeads, TheFolderDraftsAndAnswersStay) {
   const TempFolder folder;
   EXPECT_TRUE(make(folder / "d", 3).run(quiet_, [] { return false; }));
@@ -83,9 +84,14 @@ TEST_P(DrafterTrainingOfHeads, TheFolderDraftsAndAnswersStay) {
   drafted.dflash.width = 16;
   drafted.ngram = NgramUse::kNever;
   const ServedEvaluation plain = answers({}), fast = answers(drafted);
+  ASSERT_EQ(plain.answered.size(), documents_.held_out().size());
   ASSERT_FALSE(plain.answered.empty());
-  EXPECT_EQ(fast.answered.front().ids, plain.answered.front().ids);
+  for (size_t i = 0; i < plain.answered.size(); ++i) {
+    EXPECT_EQ(fast.answered[i].ids, plain.answered[i].ids);
+    EXPECT_EQ(std::count(fast.answered[i].supervised.begin(), fast.answered[i].supervised.end(), 1), 32);
+  }
   EXPECT_GT(fast.acceptance.drafted(), 0);
+  EXPECT_EQ(plain.acceptance.drafted(), 0);
 }
 
 TEST_P(DrafterTrainingOfHeads, LearnsWhatGoesRound) {

@@ -12,10 +12,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "decode/registry.h"
-#include "device/device.h"
-#include "engine/engine.h"
-#include "measure/completion.h"
 #include "temp_folder.h"
 #include "train/run/served_evaluation.h"
 #include "unit/train/noisy_trainer.h"
@@ -71,30 +67,6 @@ TEST_F(TrainRunning, SurvivesAKillAtAnyMoment) {
     EXPECT_EQ(bytes(parts.output / TrainRun::kState), bytes(folder / "whole" / TrainRun::kState)) << round;
   }
   EXPECT_GT(killed, 0);
-}
-
-// The engine drafts with what was written, and says what it says without.
-TEST_F(TrainRunning, TheFolderDraftsAndAnswersStay) {
-  const TempFolder folder;
-  EXPECT_TRUE(make(options(folder / "d", 3)).run(quiet_, kNever));
-  const auto answers = [&](const DecoderSpec& spec) {
-    Engine engine(*ops_, make_decoder(*model_, spec), {});
-    return evaluate_as_served(engine, documents_, documents_.training(), {}, 24);
-  };
-  DecoderSpec drafted;
-  drafted.method = method_of_drafter(folder / "d");
-  drafted.drafter = folder / "d";
-  drafted.dflash.width = 16;
-  drafted.dflash.branches = 0;
-  drafted.ngram = NgramUse::kNever;
-  const ServedEvaluation plain = answers({}), fast = answers(drafted);
-  ASSERT_EQ(plain.answered.size(), documents_.training().size());
-  for (size_t i = 0; i < plain.answered.size(); ++i) {
-    EXPECT_EQ(fast.answered[i].ids, plain.answered[i].ids);
-    EXPECT_EQ(std::count(fast.answered[i].supervised.begin(), fast.answered[i].supervised.end(), 1), 24);
-  }
-  EXPECT_GT(fast.acceptance.drafted(), 0);
-  EXPECT_EQ(plain.acceptance.drafted(), 0);
 }
 
 TEST_F(TrainRunning, CountsStepsWithoutNumbersAndEndsAfterTen) {
@@ -192,15 +164,6 @@ TEST_F(TrainRunning, GoesThroughAnswersInTheStepsOfServing) {
   EXPECT_EQ(found.first_accepted, 3);
   EncodedDocument one = {{10, 11}, {0, 1}, 0};  // all of it came with the prompt
   EXPECT_EQ(run.evaluate_in_steps({&one, 1}).steps, 0);
-}
-
-TEST(PromptOfADocument, EndsBeforeTheLastTurnThatIsLearnt) {
-  const auto length = [](std::vector<uint8_t> supervised) { return prompt_length(supervised); };
-  EXPECT_EQ(length({0, 0, 1, 1}), 2u);
-  EXPECT_EQ(length({0, 1, 0, 0, 1, 1, 0}), 4u);
-  EXPECT_EQ(length({1, 1, 1, 1, 1, 1, 1, 1}), 2u);
-  EXPECT_EQ(length({0, 0}), std::nullopt);
-  EXPECT_EQ(length({1, 1, 1}), std::nullopt);
 }
 
 }  // namespace
