@@ -35,7 +35,7 @@ struct LlmOptions {
   int64_t kv_memory = 0;          ///< bytes, at least 1 MiB; 0: what is needed
   int32_t max_context = 0;        ///< longest sequence in tokens; 0: the model's own limit, or less if memory is short
   int32_t max_sequences = 16;
-  int32_t prefill_chunk = 512;
+  int32_t prefill_chunk = 0;  ///< most prompt tokens of a sequence in a step; 0: what suits the device
   bool prefix_cache = true;
   int32_t depth = 2;                                ///< steps in flight
   int32_t width = 0;                                ///< most tokens checked at once; 0: chosen pass by pass

@@ -37,7 +37,7 @@ class Engine:
         kv_memory: Union[int, str, None] = None,
         max_context: int = 0,
         max_sequences: int = 16,
-        prefill_chunk: int = 512,
+        prefill_chunk: int = 0,
         prefix_cache: bool = True,
         depth: int = 2,
         width: int = 0,

@@ -147,6 +147,9 @@ class Ops {
   /// if the answers of some may not be needed.
   virtual int32_t rows_at_once() const { return threads(); }
 
+  /// Rows of a step of prompts alone: with more of them, a row would take as long.
+  virtual int32_t prompt_rows() const { return 512; }
+
   /// The type of activations between ops: hidden states, projections, what an MLP adds. Tensors that ops below call
   /// scores or logits are fp32 on every device.
   virtual DType activation_type() const { return DType::kF32; }

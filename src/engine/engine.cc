@@ -25,7 +25,7 @@ void check_options(const EngineOptions& options) {
   within("max_sequences", options.max_sequences, 1, 4096);
   within("max_queue", options.max_queue, 1, 1 << 20);
   within("max_step_rows", options.max_step_rows, 1, 1 << 16);
-  within("prefill_chunk", options.prefill_chunk, 1, 1 << 16);
+  within("prefill_chunk", options.prefill_chunk, 0, 1 << 16);
   within("depth", options.depth, 1, Pipeline::kMaxDepth);
 }
 
@@ -60,8 +60,9 @@ class Engine::Impl {
     // Where a span is as long as its sequence, they take turns.
     const StepShape shape = decoder_->shape(0);
     const int32_t decode_rows = (shape.whole_sequence ? 1 : options.max_sequences) * shape.rows;
-    const int32_t prefill_rows = std::max(std::min(options.prefill_chunk, 64), shape.block);
-    const int32_t max_rows = std::max(options.max_step_rows, decode_rows + prefill_rows);
+    const int32_t prefill_rows = std::max(std::min(options.chunk_alone(ops), 64), shape.block);
+    const int32_t shared_rows = std::max(options.max_step_rows, decode_rows + prefill_rows);
+    const int32_t max_rows = std::max(shared_rows, options.step_rows(ops));
     const int32_t max_spans = (shape.joins_prefill ? 2 : 1) * options.max_sequences;
     const StepLimits limits = {max_rows, max_spans, options.max_sequences};
     KvLayout layout;
@@ -70,7 +71,8 @@ class Engine::Impl {
     const int32_t snapshots = layout.states().empty() ? 0 : options.snapshots();
     memory_ = std::make_unique<KvMemory>(ops, layout, pages, options.max_sequences, snapshots);
     decoder_->start(limits, *memory_);
-    scheduler_ = std::make_unique<Scheduler>(options, *decoder_, slots_, *memory_, max_rows);
+    scheduler_ = std::make_unique<Scheduler>(options, *decoder_, slots_, *memory_,
+                                             PromptRows{shared_rows, max_rows, options.chunk_alone(ops)});
     pipeline_ = std::make_unique<Pipeline>(*decoder_, slots_, options.depth, limits);
     thread_ = std::thread([this] { loop(); });
   }

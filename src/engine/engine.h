@@ -2,6 +2,7 @@
 #pragma once
 // The engine: requests in, token events out. Everything else in the product sees the engine through this header.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,7 +18,9 @@ struct EngineOptions {
   int32_t max_sequences = 16;   ///< run at once; further requests wait
   int32_t max_queue = 1024;     ///< requests waiting; one more is refused
   int32_t max_step_rows = 512;  ///< rows of one step, prefill and decode together
-  int32_t prefill_chunk = 512;  ///< most prompt rows of one sequence in a step
+  /// Most prompt rows of one sequence in a step; 0: kSharedChunk where answers run meanwhile, which wait for it, and
+  /// Ops::prompt_rows() in a step of prompts alone, which may have as many rows.
+  int32_t prefill_chunk = 0;
   /// Prompts are cut into shorter pieces where a step would take longer; 0: never.
   int64_t prompt_step_ns = 1'000'000'000;
   int64_t kv_bytes =
@@ -25,6 +28,14 @@ struct EngineOptions {
   int32_t kv_pages = 0;  ///< overrides kv_bytes (tests)
   int32_t depth = 2;     ///< steps in flight: 2 overlaps host and device, 1 is the plain loop
   bool prefix_cache = true;
+
+  static constexpr int32_t kSharedChunk = 512;
+
+  /// The chunk of a step of prompts alone on `ops`, and the rows that a step has room for at least.
+  int32_t chunk_alone(const Ops& ops) const { return prefill_chunk != 0 ? prefill_chunk : ops.prompt_rows(); }
+  int32_t step_rows(const Ops& ops) const {
+    return prefill_chunk != 0 ? max_step_rows : std::max(max_step_rows, ops.prompt_rows());
+  }
 
   /// Of the states of recurrent layers: every running sequence may hold one, and leave one or two.
   int32_t snapshots() const { return prefix_cache ? 4 * max_sequences : 0; }

@@ -16,13 +16,13 @@ int32_t pages_of(const Sequence& sequence) { return static_cast<int32_t>(sequenc
 }  // namespace
 
 Scheduler::Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& slots, const KvMemory& memory,
-                     int32_t max_step_rows)
+                     const PromptRows& prompt_rows)
     : options_(options),
       decoder_(decoder),
       slots_(slots),
       cache_(memory.pages(), PrefixIndex::mix, decoder.shape(0).block, memory.snapshots()),
       has_states_(memory.has_states()),
-      max_step_rows_(max_step_rows),
+      prompt_rows_(prompt_rows),
       pace_(options.prompt_step_ns) {
   running_.reserve(options.max_sequences);
   for (int32_t slot = options.max_sequences - 1; slot >= 0; --slot) free_slots_.push_back(slot);
@@ -137,7 +137,7 @@ void Scheduler::add_decode(Step& step, Sequence& sequence) {
   if (left <= 0) return;  // the steps in flight take it to its limit
   const StepShape& shape = sequence.shape;
   const int32_t rows = decode_rows(sequence);
-  if (step.plan.n_rows + rows > max_step_rows_) return;  // its turn comes when older ones have ended
+  if (step.plan.n_rows + rows > prompt_rows_.most_alone) return;  // its turn comes when older ones have ended
   const int32_t most = std::min(known + sequence.inflight_tokens, sequence.limit);
   if (!grow(sequence, shape.max_positions(most, sequence.limit))) return;
   step.plan.spans.push_back({sequence.slot, nullptr, 0, rows, true, sequence.pages.data(), pages_of(sequence)});
@@ -163,9 +163,9 @@ void Scheduler::drop_preempted(Step& step) {
 }
 
 int32_t Scheduler::prompt_room(const Step& step) const {
-  const int32_t room = max_step_rows_ - step.plan.n_rows;
-  const int32_t prompts = step.prompt_rows();
-  return std::min(room, pace_.max_rows(step.plan.n_rows - prompts) - prompts);
+  const int32_t prompts = step.prompt_rows(), others = step.plan.n_rows - prompts;
+  const int32_t most = others > 0 ? prompt_rows_.most_shared : prompt_rows_.most_alone;
+  return std::min(most - step.plan.n_rows, pace_.max_rows(others) - prompts);
 }
 
 void Scheduler::add_prefill(Step& step, Sequence& sequence) {
@@ -174,8 +174,12 @@ void Scheduler::add_prefill(Step& step, Sequence& sequence) {
   // In whole blocks, which prefill_end and planned consist of as well where blocks are longer than a row.
   int32_t room = prompt_room(step);
   // A block that is longer than the pace allows: the first prompt goes on all the same.
-  if (step.prompt_rows() == 0) room = std::max(room, std::min(shape.block, max_step_rows_ - step.plan.n_rows));
-  int32_t rows = shape.whole_blocks(std::max(options_.prefill_chunk, shape.block));
+  if (step.prompt_rows() == 0) {
+    room = std::max(room, std::min(shape.block, prompt_rows_.most_shared - step.plan.n_rows));
+  }
+  const bool shared = step.plan.n_rows > step.prompt_rows() && options_.prefill_chunk == 0;
+  const int32_t chunk = shared ? EngineOptions::kSharedChunk : prompt_rows_.chunk_alone;
+  int32_t rows = shape.whole_blocks(std::max(chunk, shape.block));
   rows = std::min({rows, left, shape.whole_blocks(room)});
   if (rows <= 0) return;
   const int32_t to = sequence.planned + rows;

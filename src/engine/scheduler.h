@@ -37,10 +37,17 @@ struct Step {
   }
 };
 
+/// How many rows steps with prompts may have.
+struct PromptRows {
+  int32_t most_shared;  ///< of a step in which answers run, these included
+  int32_t most_alone;   ///< of a step of prompts alone: no fewer
+  int32_t chunk_alone;  ///< of one sequence in such a step
+};
+
 class Scheduler {
  public:
   Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& slots, const KvMemory& memory,
-            int32_t max_step_rows);
+            const PromptRows& prompt_rows);
 
   /// Queues a sequence; on an exception the caller keeps it.
   void add(std::unique_ptr<Sequence>& sequence);
@@ -127,7 +134,7 @@ class Scheduler {
   SlotTable& slots_;
   PageCache cache_;
   const bool has_states_;
-  int32_t max_step_rows_;
+  const PromptRows prompt_rows_;
   PrefillPace pace_;
   std::deque<Owned> waiting_;
   std::vector<Owned> running_;  // in order of arrival

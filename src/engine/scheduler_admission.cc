@@ -46,7 +46,8 @@ void Scheduler::free_slot(const Step& step) {
 
 void Scheduler::admit_waiting(Step& step) {
   free_slot(step);
-  for (auto at = waiting_.begin(); at != waiting_.end() && !free_slots_.empty() && step.plan.n_rows < max_step_rows_;) {
+  for (auto at = waiting_.begin();
+       at != waiting_.end() && !free_slots_.empty() && step.plan.n_rows < prompt_rows_.most_alone;) {
     Sequence& sequence = **at;
     if (sequence.waits_for_mask()) {
       left_out_ = true;

@@ -67,7 +67,7 @@ SessionOptions session_options(const LlmOptions& in) {
     throw Error("options", "kv_memory is " + std::to_string(in.kv_memory) + "; expected bytes, at least 1M");
   }
   out.engine.max_sequences = in_range(in.max_sequences, "max_sequences", 1, 256);
-  out.engine.prefill_chunk = in_range(in.prefill_chunk, "prefill_chunk", 1, 1 << 16);
+  out.engine.prefill_chunk = in_range(in.prefill_chunk, "prefill_chunk", 0, 1 << 16);
   out.engine.prefix_cache = in.prefix_cache;
   out.engine.depth = in_range(in.depth, "depth", 1, 2);
   out.engine.max_queue = 1 << 20;  // offline, no request is to be turned away

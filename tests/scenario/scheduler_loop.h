@@ -14,13 +14,16 @@ class SchedulerLoop {
  public:
   /// `decoder` and `ops` outlive this.
   SchedulerLoop(Ops& ops, Decoder& decoder, const EngineOptions& options)
+      : SchedulerLoop(ops, decoder, options,
+                      {options.max_step_rows, options.step_rows(ops), options.chunk_alone(ops)}) {}
+  SchedulerLoop(Ops& ops, Decoder& decoder, const EngineOptions& options, const PromptRows& prompt_rows)
       : decoder_(decoder), slots_(options.max_sequences) {
-    const StepLimits limits = {options.max_step_rows, 2 * options.max_sequences, options.max_sequences};
+    const StepLimits limits = {prompt_rows.most_alone, 2 * options.max_sequences, options.max_sequences};
     KvLayout layout;
     decoder.register_state(layout, limits);
     memory_ = std::make_unique<KvMemory>(ops, layout, options.kv_pages, options.max_sequences);
     decoder.start(limits, *memory_);
-    scheduler_ = std::make_unique<Scheduler>(options, decoder, slots_, *memory_, options.max_step_rows);
+    scheduler_ = std::make_unique<Scheduler>(options, decoder, slots_, *memory_, prompt_rows);
     step_.result.reserve(limits.max_spans, limits.max_rows);
   }
 

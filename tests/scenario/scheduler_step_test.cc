@@ -128,6 +128,41 @@ TEST(SchedulerSteps, SequencesThatDoNotDraftLeavePromptsTheirRows) {
   }
 }
 
+// A device that likes long chunks gets them where nobody's next token waits for one.
+TEST(SchedulerSteps, PromptsAloneMayHaveLongerChunksThanNextToAnswers) {
+  constexpr int32_t kAlone = 1000, kPrompt = 2500;
+  const auto ops = make_device("ref", {});
+  for (const bool answers : {false, true}) {
+    for (const int32_t chosen : {0, 100}) {
+      SCOPED_TRACE(answers);
+      SCOPED_TRACE(chosen);
+      FakeDecoder decoder(1, 4000);
+      EngineOptions options = options_of(3, 1500);
+      options.prefill_chunk = chosen;
+      const int32_t alone = chosen != 0 ? chosen : kAlone;
+      SchedulerLoop loop(*ops, decoder, options, {options.max_step_rows, kAlone, alone});
+      if (answers) {
+        add(loop, 20, 1500);
+        for (int32_t i = 0; i < 3; ++i) ASSERT_TRUE(loop.step());
+      }
+      const auto first = add(loop, kPrompt, 2, 7), second = add(loop, kPrompt, 2, 9);
+      int32_t most = 0, shared = 0;
+      while (first->tokens.empty() || second->tokens.empty()) {
+        ASSERT_TRUE(loop.step());
+        const Step& step = loop.last_step();
+        for (const Span& span : step.plan.spans) most = std::max(most, span.prompt != nullptr ? span.n_rows : 0);
+        if (step.prompt_rows() < step.plan.n_rows) shared = std::max(shared, step.plan.n_rows);
+      }
+      EXPECT_EQ(most, chosen != 0 ? chosen : answers ? EngineOptions::kSharedChunk - 1 : kAlone);
+      EXPECT_LE(shared, options.max_step_rows);
+      while (loop.step()) {
+      }
+      EXPECT_EQ(first->tokens, answer(kPrompt, 2, 7));
+      EXPECT_EQ(second->tokens, answer(kPrompt, 2, 9));
+    }
+  }
+}
+
 // A sequence that finds a use for more rows gets them, prompts or not.
 TEST(SchedulerSteps, RowsComeBackToWhoUsesThem) {
   const auto ops = make_device("ref", {});

@@ -37,6 +37,7 @@ class TimedOps final : public Ops {
   std::string name() const override { return ops_.name(); }
   std::string isa() const override { return ops_.isa(); }
   int32_t rows_at_once() const override { return ops_.rows_at_once(); }
+  int32_t prompt_rows() const override { return ops_.prompt_rows(); }
   int32_t threads() const override { return ops_.threads(); }
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return ops_.allocate(bytes); }
   std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use) override { return ops_.pack(source, use); }

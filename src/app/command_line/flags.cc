@@ -147,10 +147,11 @@ void add_memory_flags(CLI::App& command, SessionOptions& options) {
       ->capture_default_str()
       ->group(kDeviceGroup);
   command
-      .add_option("--prefill-chunk", options.engine.prefill_chunk,
-                  "Most prompt tokens of one answer in a step; fewer where others would wait long")
+      .add_option(
+          "--prefill-chunk", options.engine.prefill_chunk,
+          "Most prompt tokens of one answer in a step, 0: what suits the device; fewer where others would wait long")
       ->type_name("N")
-      ->transform(whole(1, 1 << 16))
+      ->transform(whole(0, 1 << 16))
       ->capture_default_str()
       ->group(kDeviceGroup);
   command.add_flag("!--no-prefix-cache", options.engine.prefix_cache, "Do not reuse the work on a common beginning")

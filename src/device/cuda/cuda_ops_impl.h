@@ -45,6 +45,7 @@ class CudaOps final : public Ops {
   std::string isa() const override { return isa_; }
   int32_t threads() const override { return pool_.size(); }
   int32_t rows_at_once() const override { return 64; }
+  int32_t prompt_rows() const override { return 2048; }
   DType activation_type() const override { return DType::kBF16; }
 
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return memory_.allocate(bytes); }
