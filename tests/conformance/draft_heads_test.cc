@@ -143,11 +143,16 @@ TEST_P(DraftHeads, Attention) {
     const CandidateAttention call = {n, heads, reach, biases.data(), first.data(), end.data()};
     Matrix want(rows, cols);
     ref->candidate_attention(qkv.view(), call, want.view());
+    // A GPU's sums are rounded to bf16 once: by up to 2^-8 of numbers that may be five times the row's root mean
+    // square.
+    Matrix rounded = want;
+    rounded.round_to_bf16();
+    const double most = bound(3e-6, 1.1 * worst_row_error(rounded, want));
     for (const int32_t threads : {1, 3}) {
       const auto cpu = make(threads);
       Matrix got(rows, cols, 3);
       cpu->candidate_attention(qkv.view(), call, got.view());
-      ASSERT_LT(worst_row_error(got, want), bound(3e-6, 1.0 / 64)) << n << " " << heads;
+      ASSERT_LT(worst_row_error(got, want), most) << n << " " << heads;
       ASSERT_TRUE(got.guards_intact());
       // Invariant: row-invariance. Each block alone, whose positions then count from 0.
       for (const auto& [from, to] : {std::pair{0, 1}, {1, 4}, {4, 9}}) {
