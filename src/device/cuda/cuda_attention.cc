@@ -13,7 +13,8 @@ static_assert(sizeof(Branch) == sizeof(BranchTable) && offsetof(Branch, slots) =
               offsetof(Branch, n) == offsetof(BranchTable, n));
 
 constexpr size_t kSegmentBytes = size_t{256} << 20;  // for what lies between two kernels of attention, at most
-constexpr int32_t kMixedRows = 256;  // that go through a mixture at a time, which bounds its scratch memory
+// What lies between two products of a mixture, at most. Fewer rows at a time read every expert's weights once more.
+constexpr int64_t kMixedBytes = int64_t{256} << 20;
 
 HeadsCall heads_of(const AttentionShape& shape, KvPlane plane) {
   HeadsCall call;
@@ -130,8 +131,10 @@ void CudaOps::mix_experts(const ExpertWeights& weights, Tensor x, Routes routes,
   const auto& experts = own_weight<CudaExperts>(weights);
   ASHLAR_CHECK(x.dtype == DType::kBF16 && out.dtype == DType::kBF16);
   ASHLAR_CHECK(x.cols == experts.hidden() && out.cols == experts.hidden());
-  for (int32_t first = 0; first < x.rows; first += kMixedRows) {
-    const int32_t n = std::min(kMixedRows, x.rows - first);
+  const int64_t of_choice = sizeof(float) * (int64_t{experts.hidden()} + int64_t{2} * experts.width());
+  const auto most = static_cast<int32_t>(std::clamp<int64_t>(kMixedBytes / (of_choice * routes.top_k), 1, 1 << 16));
+  for (int32_t first = 0; first < x.rows; first += most) {
+    const int32_t n = std::min(most, x.rows - first);
     const Routes some = {routes.top_k, routes.experts_of(first), routes.weights_of(first)};
     mix_some(experts, x.part(first, n), some, out.part(first, n));
   }

@@ -50,7 +50,8 @@ __global__ void __launch_bounds__(32) route_kernel(const __grid_constant__ Route
   }
   __syncwarp();
   double total = 0;
-  for (int32_t e = 0; e < n && !call.sigmoid; ++e) total += exponentials[e];
+#pragma unroll 8
+  for (int32_t e = 0; e < (call.sigmoid ? 0 : n); ++e) total += exponentials[e];
   for (int32_t e = lane; e < n; e += 32) {
     scores[e] = static_cast<float>(call.sigmoid ? exponentials[e] : exponentials[e] / total);
     const float rank = call.bias != nullptr ? scores[e] + call.bias[e] : scores[e];
@@ -58,7 +59,8 @@ __global__ void __launch_bounds__(32) route_kernel(const __grid_constant__ Route
     taken[e] = 0;
   }
   __syncwarp();
-  for (int32_t g = lane; g < call.n_groups; g += 32) {
+  const bool some_groups = call.top_groups < call.n_groups;
+  for (int32_t g = lane; some_groups && g < call.n_groups; g += 32) {
     float best = -CUDART_INF_F, second = -CUDART_INF_F;
     for (int32_t i = g * size; i < (g + 1) * size; ++i) {
       if (ranks[i] > best) {
@@ -71,31 +73,55 @@ __global__ void __launch_bounds__(32) route_kernel(const __grid_constant__ Route
     taken[n + g] = 0;
   }
   __syncwarp();
-  for (int32_t i = 0; i < call.top_groups; ++i) take_highest(groups, taken + n, call.n_groups, lane);
-  for (int32_t e = lane; e < n; e += 32) {
+  for (int32_t i = 0; some_groups && i < call.top_groups; ++i) take_highest(groups, taken + n, call.n_groups, lane);
+  for (int32_t e = lane; some_groups && e < n; e += 32) {
     if (taken[n + e / size] == 0) ranks[e] = -CUDART_INF_F;
   }
   __syncwarp();
-  int32_t* const experts = call.experts + row * call.top_k;
-  float* const weights = call.weights + row * call.top_k;
+  auto* const chosen = reinterpret_cast<int32_t*>(exponentials);  // [top_k]: they have served their purpose
   float sum = 0;
   for (int32_t j = 0; j < call.top_k; ++j) {
     const int32_t e = take_highest(ranks, taken, n, lane);
     sum += scores[e];
-    if (lane == 0) experts[j] = e, weights[j] = scores[e];
+    if (lane == 0) chosen[j] = e;
   }
-  if (lane != 0) return;
-  for (int32_t j = 0; j < call.top_k; ++j) {
-    if (call.normalise) weights[j] /= sum + 1e-20F;
-    weights[j] *= call.scale;
-    if (call.expert_scale != nullptr) weights[j] *= call.expert_scale[experts[j]];
+  __syncwarp();
+  for (int32_t j = lane; j < call.top_k; j += 32) {
+    const int32_t e = chosen[j];
+    float weight = scores[e];
+    if (call.normalise) weight /= sum + 1e-20F;
+    weight *= call.scale;
+    if (call.expert_scale != nullptr) weight *= call.expert_scale[e];
+    call.experts[row * call.top_k + j] = e;
+    call.weights[row * call.top_k + j] = weight;
   }
+}
+
+/// The sum of `value` over the threads before this one, and of all. `warps`: [kThreads / 32] of shared memory.
+__device__ int32_t sum_before(int32_t value, int32_t* warps, int32_t& all) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  int32_t sum = value;
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const int32_t other = __shfl_up_sync(~0u, sum, distance);
+    if (lane >= distance) sum += other;
+  }
+  __syncthreads();
+  if (lane == 31) warps[warp] = sum;
+  __syncthreads();
+  int32_t before = 0;
+  all = 0;
+  for (int w = 0; w < kThreads / 32; ++w) {
+    if (w < warp) before += warps[w];
+    all += warps[w];
+  }
+  return before + sum - value;
 }
 
 __global__ void __launch_bounds__(kThreads)
     group_kernel(const int32_t* chosen, int32_t choices, int32_t n_experts, int32_t tile_rows, int32_t tiles,
                  int32_t* rows, int32_t* experts) {
   extern __shared__ int32_t next[];  // [n_experts]: choices of an expert, then the place of its next one
+  __shared__ int32_t warps[kThreads / 32];
   begin_kernel();
   for (int32_t e = static_cast<int32_t>(threadIdx.x); e < n_experts; e += kThreads) next[e] = 0;
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < tiles * tile_rows; i += kThreads) rows[i] = -1;
@@ -105,15 +131,17 @@ __global__ void __launch_bounds__(kThreads)
     atomicAdd(&next[chosen[i]], 1);
   }
   __syncthreads();
-  if (threadIdx.x == 0) {
-    int32_t tile = 0;
-    for (int32_t e = 0; e < n_experts; ++e) {
-      const int32_t first = tile;
-      for (int32_t left = next[e]; left > 0; left -= tile_rows) experts[tile++] = e;
-      next[e] = first * tile_rows;
-    }
-    for (; tile < tiles; ++tile) experts[tile] = -1;
+  int32_t used = 0;
+  for (int32_t first = 0; first < n_experts; first += kThreads) {
+    const int32_t e = first + static_cast<int32_t>(threadIdx.x);
+    const int32_t own = e < n_experts ? (next[e] + tile_rows - 1) / tile_rows : 0;
+    int32_t all;
+    const int32_t begin = used + sum_before(own, warps, all);
+    for (int32_t i = 0; i < own; ++i) experts[begin + i] = e;
+    if (e < n_experts) next[e] = begin * tile_rows;
+    used += all;
   }
+  for (int32_t i = used + static_cast<int32_t>(threadIdx.x); i < tiles; i += kThreads) experts[i] = -1;
   __syncthreads();
   // In which order choices fill a tile decides about nothing.
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < choices; i += kThreads) {
@@ -138,17 +166,27 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     combine_kernel(Matrix answers, Choices choices, const float* bias, Matrix out) {
   begin_kernel();
-  const int64_t row = blockIdx.x;
-  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < out.cols; i += kThreads) {
-    float sum = load(out.data, row * out.stride + i, out.is_f32);
-    for (int32_t j = 0; j < choices.top_k; ++j) {
-      const int64_t choice = row * choices.top_k + j;
-      float answer = static_cast<const float*>(answers.data)[choice * answers.stride + i];
-      if (bias != nullptr) answer += bias[int64_t{choices.experts[choice]} * out.cols + i];
-      sum += choices.weights[choice] * answer;
+  constexpr int kAtOnce = 8;  // answers on their way
+  const int64_t row = blockIdx.x, first = row * choices.top_k;
+  const int32_t i = static_cast<int32_t>(blockIdx.y) * kThreads + static_cast<int32_t>(threadIdx.x);
+  if (i >= out.cols) return;
+  const auto* const from = static_cast<const float*>(answers.data) + first * answers.stride + i;
+  float sum = load(out.data, row * out.stride + i, out.is_f32);
+  for (int32_t j = 0; j < choices.top_k; j += kAtOnce) {
+    float found[kAtOnce], weights[kAtOnce];
+#pragma unroll
+    for (int a = 0; a < kAtOnce; ++a) {
+      const bool is_one = j + a < choices.top_k;
+      found[a] = is_one ? from[(j + a) * answers.stride] : 0;
+      weights[a] = is_one ? choices.weights[first + j + a] : 0;
+      if (is_one && bias != nullptr) found[a] += bias[int64_t{choices.experts[first + j + a]} * out.cols + i];
     }
-    store(out.data, row * out.stride + i, out.is_f32, sum);
+#pragma unroll
+    for (int a = 0; a < kAtOnce; ++a) {
+      if (j + a < choices.top_k) sum += weights[a] * found[a];
+    }
   }
+  store(out.data, row * out.stride + i, out.is_f32, sum);
 }
 
 }  // namespace
@@ -177,7 +215,8 @@ void gate_experts(cudaStream_t stream, const Matrix& products, const int32_t* ex
 
 void combine_experts(cudaStream_t stream, const Matrix& answers, const Choices& choices, const float* bias,
                      const Matrix& out) {
-  start(stream, {rows_of(out), kThreads}, combine_kernel, answers, choices, bias, out);
+  start(stream, {dim3(rows_of(out), blocks_for(out.cols, kThreads)), kThreads}, combine_kernel, answers, choices, bias,
+        out);
 }
 
 }  // namespace ashlar::cuda

@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with weights of fp32: routers, and checkpoints whose numbers bf16 would change. A warp has an output of a row;
-// lane l adds inputs l, l + 32, ... in a chain, and the lanes' sums meet in a fixed order. Rows never share a sum.
+// Products with weights of fp32: routers, and checkpoints whose numbers bf16 would change. A warp has an output of a
+// row; lane l adds inputs l, l + 32, ... in a chain, and the lanes' sums meet in a fixed order. Rows never share a sum.
 
 #include "device_math.cuh"
 
 namespace ashlar::cuda {
 namespace {
 
-constexpr int kWarps = 8;
+constexpr int kWarps = 4;
+constexpr int kAtOnce = 16;  // loads of a lane that are on their way while it adds none
 
 __device__ float dot(const __nv_bfloat16* x, const float* weight, int32_t k, int lane) {
   float sum = 0;
-  for (int32_t i = lane; i < k; i += 32) sum = fmaf(__bfloat162float(x[i]), weight[i], sum);
+  int32_t i = lane;
+  for (; i + 32 * (kAtOnce - 1) < k; i += 32 * kAtOnce) {
+    float numbers[kAtOnce], weights[kAtOnce];
+#pragma unroll
+    for (int a = 0; a < kAtOnce; ++a) numbers[a] = __bfloat162float(x[i + 32 * a]), weights[a] = weight[i + 32 * a];
+#pragma unroll
+    for (int a = 0; a < kAtOnce; ++a) sum = fmaf(numbers[a], weights[a], sum);
+  }
+  for (; i < k; i += 32) sum = fmaf(__bfloat162float(x[i]), weight[i], sum);
   return warp_sum(sum);
 }
 
