@@ -88,17 +88,28 @@ function(ashlar_test_definitions NAME)
     ASHLAR_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ASHLAR_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
 endfunction()
 
-# ashlar_test(NAME SOURCES a_test.cc DEPS ashlar_text ... [LABELS unit] [TIMEOUT s] [BATCH n]): one GoogleTest program;
-# ctest lists each of its cases. BATCH as for libraries, but 1 if it is not given. ASHLAR_SOURCE_DIR and ASHLAR_TEST_DATA are compiled in as paths.
+# ashlar_test(NAME SOURCES a_test.cc DEPS ashlar_text ... [LABELS unit] [TIMEOUT s] [BATCH n] [COST s] [NUMERIC patterns]): one
+# GoogleTest program; ctest lists each of its cases. BATCH as for libraries, but 1 if it is not given. ASHLAR_SOURCE_DIR and
+# ASHLAR_TEST_DATA are compiled in as paths. COST: about how long it takes; ctest starts the dearest first, so that none runs
+# alone at the end. NUMERIC: cases of a folder that ./check runs in both builds which multiply matrices for so long that the
+# sanitizers see them in the long tier only.
 function(ashlar_test NAME)
-  cmake_parse_arguments(ARG "WHOLE" "TIMEOUT;BATCH" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE" "TIMEOUT;BATCH;COST" "SOURCES;DEPS;LABELS;NUMERIC" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
   set(properties LABELS "${ARG_LABELS}")
+  if(ARG_COST)
+    list(APPEND properties COST ${ARG_COST})
+  endif()
+  set(taken "")
   if(ASHLAR_SANITIZE) # which makes loops over numbers ten times slower: more time, and never every combination
     math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")
     list(APPEND properties ENVIRONMENT_MODIFICATION "ASHLAR_LONG_TESTS=unset:")
+    if(ARG_NUMERIC AND NOT DEFINED ENV{ASHLAR_LONG_TESTS})
+      list(JOIN ARG_NUMERIC ":" numeric)
+      set(taken TEST_FILTER "-${numeric}")
+    endif()
   endif()
   add_executable(${NAME} ${ARG_SOURCES})
   if(ARG_BATCH)
@@ -123,7 +134,7 @@ function(ashlar_test NAME)
     add_test(NAME ${ASHLAR_TEST_PREFIX}${NAME} COMMAND ${NAME})
     set_tests_properties(${ASHLAR_TEST_PREFIX}${NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ${properties})
   else()
-    gtest_discover_tests(${NAME} TEST_PREFIX "${ASHLAR_TEST_PREFIX}" DISCOVERY_TIMEOUT 60
+    gtest_discover_tests(${NAME} TEST_PREFIX "${ASHLAR_TEST_PREFIX}" DISCOVERY_TIMEOUT 60 ${taken}
       PROPERTIES TIMEOUT ${ARG_TIMEOUT} ${properties})
   endif()
 endfunction()

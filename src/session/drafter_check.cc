@@ -26,8 +26,6 @@ constexpr const char* kTexts[] = {
 constexpr int32_t kTokens = 12;
 constexpr int32_t kWidth = 4;
 
-constexpr double kSecondsForRepairs = 30;
-
 DrafterCheck run_check(Session& session, DecoderSpec spec) {
   DrafterCheck check;
   check.drafter = session.choice().drafts_itself ? session.drafter_name() : session.choice().drafter->string();
@@ -69,9 +67,9 @@ DrafterCheck run_check(Session& session, DecoderSpec spec) {
 }
 
 // The repair with which most first drafts are accepted, if that makes a drafter that would have passed.
-void find_repair(Session& session, DrafterCheck& check) {
+void find_repair(Session& session, DrafterCheck& check, double seconds) {
   const Activity activity("looking for what is wrong with the drafter");
-  const int64_t end = now_ns() + static_cast<int64_t>(kSecondsForRepairs * 1e9);
+  const int64_t end = now_ns() + static_cast<int64_t>(seconds * 1e9);
   const std::vector<int32_t> masks = mask_tokens(session.tokenizer(), session.config().vocab, session.stop_ids());
   for (const DrafterRepair& repair : usual_repairs(session.model(), session.spec(), masks)) {
     if (now_ns() > end) return;
@@ -99,9 +97,9 @@ std::optional<double> recorded_first_acceptance(const std::filesystem::path& fol
   return fields.number("first_position", 0.01, 1.0);
 }
 
-DrafterCheck check_drafter(Session& session) {
+DrafterCheck check_drafter(Session& session, double repair_seconds) {
   DrafterCheck check = run_check(session, session.spec());
-  if (check.suspicious()) find_repair(session, check);
+  if (check.suspicious()) find_repair(session, check, repair_seconds);
   return check;
 }
 

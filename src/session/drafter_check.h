@@ -41,8 +41,8 @@ struct DrafterCheck {
 };
 
 /// Runs the test on an engine of its own and leaves the session without one. Takes a handful of verify steps, and where
-/// they make the drafter suspicious as many for each of the usual mistakes, none of which begins after half a minute.
-DrafterCheck check_drafter(Session& session);
+/// they make the drafter suspicious as many for each of the usual mistakes, none of which begins after repair_seconds.
+DrafterCheck check_drafter(Session& session, double repair_seconds = 30);
 
 /// Empty if nothing is wrong; otherwise what was seen, what was expected, and the usual causes.
 std::string warning_about(const DrafterCheck& check);

@@ -116,7 +116,7 @@ inline void expect_same_by_every_configuration(Ops& first, Ops& second, const st
   Machine one(first), two(second);
   const std::vector<int32_t> stop_ids = one.model->config().stop_ids;
   uint64_t preemptions = 0, cached = 0;
-  size_t turn = 0;
+  size_t pair = 0;  // of a way and a sampling
   comparisons = 0;
   for (const Way& way : some) {
     for (const SamplingParams& sampling : samplings()) {
@@ -130,10 +130,13 @@ inline void expect_same_by_every_configuration(Ops& first, Ops& second, const st
           expected.push_back(run_together(*engine, {std::move(request)})[0]);
         }
       }
-      for (const Configuration& configuration : configurations(way)) {
-        // In the short tier every way and sampling meets one or two of the sixteen configurations, each time others.
-        if (!is_long() && turn++ % 13 != 0) continue;
-        Machine& machine = turn % 2 == 0 ? one : two;
+      const std::vector<Configuration> all = configurations(way);
+      ++pair;
+      for (size_t c = 0; c < all.size(); ++c) {
+        // In the short tier every way and sampling meets one of the sixteen configurations, each time another.
+        if (!is_long() && c != 5 * pair % all.size()) continue;
+        const Configuration& configuration = all[c];
+        Machine& machine = (c + pair / 2) % 2 == 0 ? one : two;
         const auto engine = open_engine(*machine.ops, *machine.model, configuration, kLongest);
         for (const char* memory : {", cold", ", warm"}) {
           const std::vector<Answer> found = run_together(*engine, requests(sampling, stop_ids));

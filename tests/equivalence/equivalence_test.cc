@@ -8,14 +8,8 @@
 namespace ashlar::testing {
 namespace {
 
-// Every configuration meets every sampling in the long tier. Otherwise each meets one of the four with one thread and
-// another with two, and so that all four are met by every decoder, depth, chunking and memory.
-bool in_this_tier(size_t configuration, int32_t threads, size_t sampling) {
-  if (std::getenv("ASHLAR_LONG_TESTS") != nullptr) return true;
-  const size_t turn =
-      static_cast<size_t>(__builtin_popcountll(configuration)) + configuration / 8 + 2 * static_cast<size_t>(threads);
-  return sampling == turn % 4;
-}
+// In the long tier every configuration meets every sampling, with one thread and with two.
+bool is_long() { return std::getenv("ASHLAR_LONG_TESTS") != nullptr; }
 
 TEST(Equivalence, EveryConfigurationGivesTheSameTokens) {
   const auto one = make_device("cpu", {.threads = 1, .isa = {}});
@@ -23,7 +17,7 @@ TEST(Equivalence, EveryConfigurationGivesTheSameTokens) {
   for (const int32_t threads : {1, 2}) {
     const auto ops = make_device("cpu", {.threads = threads, .isa = {}});
     suite.run(*ops, std::to_string(threads) + " threads", [threads](size_t configuration, size_t sampling) {
-      return in_this_tier(configuration, threads, sampling);
+      return is_long() || suite::meets(configuration, threads, sampling);
     });
   }
   suite.print();
@@ -34,7 +28,8 @@ TEST(Equivalence, EveryConfigurationGivesTheSameTokens) {
   EXPECT_GT(suite.ngram_accepted, 0U);
 }
 
-// With products of few bits, too: a quarter of the configurations each.
+// With products of few bits, too: every method once, each in another way and by another sampling. A quarter of all
+// configurations in the long tier.
 TEST(Equivalence, WeightsOfFewBitsGiveTheSameTokensEverywhere) {
   for (const KeptWeights weights : {KeptWeights::kInt8, KeptWeights::kInt4, KeptWeights::kFp8}) {
     const auto one = make_device("cpu", {.threads = 1, .isa = {}, .weights = weights});
@@ -42,7 +37,8 @@ TEST(Equivalence, WeightsOfFewBitsGiveTheSameTokensEverywhere) {
     const auto ops = make_device("cpu", {.threads = 2, .isa = {}, .weights = weights});
     const size_t turn = weights == KeptWeights::kInt8 ? 1 : weights == KeptWeights::kInt4 ? 2 : 3;
     suite.run(*ops, "few bits", [turn](size_t configuration, size_t sampling) {
-      return configuration % 4 == turn && in_this_tier(configuration, 2, sampling);
+      if (is_long()) return configuration % 4 == turn;
+      return suite::in_one_way(configuration, turn) && sampling == (configuration / 8 + turn) % 4;
     });
     suite.print();
     EXPECT_GE(suite.comparisons, 200);

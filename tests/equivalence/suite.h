@@ -118,6 +118,18 @@ inline std::vector<Configuration> in_every_way(const std::vector<Configuration>&
   return all;
 }
 
+/// Whether a configuration of those of every method in every way meets a sampling with so many threads, where it meets
+/// one: of the eight pairs of a sampling and one or two threads every method meets each once, and every way, too.
+inline bool meets(size_t configuration, int32_t threads, size_t sampling) {
+  const size_t pair = (configuration % 8 + configuration / 8) % 8;
+  return sampling == pair % 4 && static_cast<size_t>(threads) == 1 + pair / 4;
+}
+
+/// Whether it is one of those where every method goes in one way, each in another.
+inline bool in_one_way(size_t configuration, size_t turn) {
+  return configuration % 8 == (3 * (configuration / 8) + turn) % 8;
+}
+
 inline std::vector<Request> requests(const SamplingParams& sampling, const std::vector<int32_t>& stop_ids) {
   std::vector<Request> all;
   for (const std::vector<int32_t>& prompt : prompts()) {

@@ -37,7 +37,7 @@ class DrafterSelfTest : public testing::Test {
     options.model = (kModels / "pebble-11m").string();
     options.drafter = folder_.path().string();
     Session session(options);
-    return check_drafter(session);
+    return check_drafter(session, 3600);  // however slow this build and this machine are
   }
 
   const TempFolder folder_;

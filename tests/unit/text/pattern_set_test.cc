@@ -31,8 +31,8 @@ Found by_trying_all(const std::vector<std::string_view>& patterns, std::string_v
   for (size_t at = 0; at < text.size();) {
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < patterns.size(); ++i) {
-      const bool first = std::find(patterns.begin(), patterns.end(), patterns[i]) == patterns.begin() + i;
-      const bool here = first && !patterns[i].empty() && text.substr(at).starts_with(patterns[i]) && takes(at, i);
+      const auto is_first = [&] { return std::ranges::find(patterns, patterns[i]) == patterns.begin() + i; };
+      const bool here = !patterns[i].empty() && text.substr(at).starts_with(patterns[i]) && takes(at, i) && is_first();
       if (here && (best == UINT32_MAX || patterns[i].size() > patterns[best].size())) best = i;
     }
     if (best != UINT32_MAX) found.emplace_back(at, best);
