@@ -14,6 +14,7 @@ from .stream import Stream
 from .types import Chunk, Completion, Logprob, Metrics, SamplingParams
 
 LLM = Engine  #: its name in vLLM
+Error.__module__ = __name__  # what a traceback shows is what a program catches
 
 __all__ = [
     "Chunk", "Completion", "Engine", "Error", "LLM", "Logprob", "Metrics", "SamplingParams", "Stream", "__version__",

@@ -138,6 +138,7 @@ def test_errors_in_plain_words(browser, url):
     cases = [
         (lambda r: fulfil(r, 429, {"message": "full"}, {"Retry-After": "3"}), ["busy", "3 s"]),
         (lambda r: fulfil(r, 400, {"message": "expected a number", "param": "top_p"}), ["top_p", "expected a number"]),
+        (lambda r: fulfil(r, 400, {"message": "4 too many", "param": "messages", "code": "context_length_exceeded"}), ["begin a new chat", "4 too many"]),
         (lambda r: fulfil(r, 500, {"message": "oops"}), ["inside the server", "oops"]),
         (lambda r: r.abort(), ["cannot be reached"]),
         (lambda r: r.fulfill(status=200, content_type="text/event-stream", body='data: {"choices": []}\n\n'), ["ended before"]),

@@ -3,7 +3,7 @@
 
 import json
 
-from page_support import Page, PROMPT
+from page_support import CHAT, Page, PROMPT
 
 
 def test_panel_is_folded_until_it_is_wanted(browser, url):
@@ -104,3 +104,27 @@ def test_narrow_and_themes(browser, url, shots=None, prefix=""):
 
 def test_plain_narrow_and_themes(browser, url, shots=None):
     test_narrow_and_themes(browser, url, shots, "plain-")
+
+
+def test_actions_and_tables_line_up(browser, url):
+    """Under an answer and a message the actions begin and end where the text does; a word of a table is never broken."""
+    p = Page(browser, url, 320, 640, panel=False)
+    table = "| Port | Depth (m) | Ships a year | Notes |\n|---|---|---|---|\n| Oslo | 12.5 | 3,400 | cold and clear |"
+    chunk = {"choices": [{"index": 0, "delta": {"content": table}, "finish_reason": None}]}
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    body = "".join(f"data: {data}\n\n" for data in (json.dumps(chunk), json.dumps(end), "[DONE]"))
+    p.page.route(CHAT, lambda route: route.fulfill(status=200, content_type="text/event-stream", body=body))
+    p.send("Ports?")
+    p.wait_idle()
+    edges = p.page.evaluate(
+        "(() => { const text = (e) => { const r = document.createRange(); r.selectNodeContents(e); return r.getBoundingClientRect(); };"
+        " const answer = document.querySelector('.answer'), user = document.querySelector('.user');"
+        " return { copy: text(answer.querySelector('.actions .copy')).left, answer: answer.getBoundingClientRect().left,"
+        " edit: text([...user.querySelectorAll('.actions button')].at(-1)).right, user: user.querySelector('.prose').getBoundingClientRect().right,"
+        " lines: [...answer.querySelectorAll('th')].map((th) => new Set([...(() => {"
+        " const r = document.createRange(); r.selectNodeContents(th); return r.getClientRects(); })()].map((one) => one.top)).size) }; })()"
+    )
+    assert abs(edges["copy"] - edges["answer"]) <= 1.5, edges
+    assert abs(edges["edit"] - edges["user"]) <= 1.5, edges
+    assert edges["lines"][0] == 1 and edges["lines"][1] <= 2 and edges["lines"][2] <= 3, f"words of the head are broken: {edges}"
+    p.close()

@@ -55,6 +55,13 @@ class Shorthands(unittest.TestCase):
         with ashlar.LLM(model_path=MODELS / "pebble-11m", drafter="none", n_ctx=64, max_num_seqs=2) as engine:
             self.assertEqual(engine.max_positions, 64)
 
+    def test_options_that_have_no_counterpart_are_answered(self):
+        for option, words in {"tensor_parallel_size": "one device", "n_gpu_layers": "device='cuda'", "gpu_memory_utilization": "kv_memory",
+                              "speculative_config": "drafter=FOLDER", "kv_dtyp": "did you mean 'kv_dtype'"}.items():
+            with self.subTest(option), self.assertRaisesRegex(TypeError, f"there is no option {option!r}; .*{words}"):
+                ashlar.Engine(MODELS / "pebble-11m", **{option: 2})
+        self.assertEqual(f"{ashlar.Error.__module__}.{ashlar.Error.__qualname__}", "ashlar.Error")
+
     def test_answers_can_be_awaited(self):
         engine = engines["drafted"]
 

@@ -12,7 +12,7 @@ const kFigures = [
   ['mean', either('mean length', 'tokens a pass'), 'Tokens a pass of the model, on average'],
   ['first', 'first token', 'Time to the first token'],
   ['tokens', 'tokens', 'Tokens of the answer'],
-  ['prompt', 'prompt', 'Tokens of the prompt, and how many came from the cache'],
+  ['prompt', 'prompt tokens', 'Tokens of the prompt, and how many came from the cache'],
 ];
 
 export class AnswerView {

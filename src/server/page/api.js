@@ -24,8 +24,11 @@ async function send(path, options) {
   }
 }
 
-function inWords(status, message, param, retryAfter) {
+function inWords(status, { message, param, code }, retryAfter = 0) {
   const said = message ? ' It said: ' + message : '';
+  if (code === 'context_length_exceeded') {
+    return new RequestError('refused', `This is longer than the model can read at once. Shorten the message or begin a new chat.${said}`);
+  }
   if (status === 400 || status === 422) {
     return new RequestError('refused', `The server did not accept the request${param ? ` because of “${param}”` : ''}.${said}`);
   }
@@ -49,7 +52,7 @@ async function errorOf(response) {
     // no JSON: the status has to do
   }
   const after = Number.parseInt(response.headers.get('Retry-After') ?? '', 10);
-  return inWords(response.status, inner?.message, inner?.param, after > 0 ? after : 0);
+  return inWords(response.status, inner ?? {}, after > 0 ? after : 0);
 }
 
 /** Sends once more after each key that was asked for. */
@@ -97,7 +100,7 @@ export async function streamChat(body, signal, take) {
     for await (const [data, now] of events(response.body)) {
       if (data === '[DONE]') return;
       const chunk = JSON.parse(data);
-      if (chunk.error) throw inWords(chunk.error.type === 'timeout_error' ? 504 : 500, chunk.error.message, null, 0);
+      if (chunk.error) throw inWords(chunk.error.type === 'timeout_error' ? 504 : 500, chunk.error);
       take(chunk, now);
     }
   } catch (error) {

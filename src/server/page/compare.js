@@ -112,7 +112,7 @@ function drawRace() {
     return plain.progress(all, goal, `${count(all)} tokens`);
   }
   const then = clock === null ? 0 : plain.answer.tokensAt(clock);
-  plain.progress(then, goal, `${count(then)} of ${count(plain.answer.tokens)} by then`);
+  plain.progress(then, goal, `had ${count(then)} of ${count(plain.answer.tokens)} then`);
 }
 
 function draw() {

@@ -59,7 +59,7 @@ function inlineNodes(kids, joined, cut) {
     switch (one.tag) {
       case '': return joined.draw(cut, one.a, one.b);
       case 'br': return [node('br')];
-      case 'image': return [textNode('🖼 ')];
+      case 'image': return [textNode('Image: ')];
       case 'code': return [node('code', {}, joined.draw(cut, one.a, one.b))];
       case 'maths': return [node('span', { class: 'maths' }, joined.draw(cut, one.a, one.b))];
       case 'a': {
