@@ -92,6 +92,9 @@ void CudaOps::attention(Tensor q, const AttentionShape& shape, const Rows& rows,
     const size_t partial = extents * static_cast<size_t>(shape.head_dim);
     call.partial = static_cast<float*>(segments_.reserve(sizeof(float) * (partial + 2 * extents)));
     call.extents = call.partial + partial;
+    // Zeros from the start, and again after each call.
+    call.arrivals = static_cast<int32_t*>(
+        arrivals_.reserve(sizeof(int32_t) * static_cast<size_t>(rows.n) * static_cast<size_t>(shape.n_heads)));
   }
   if (hopper_multiprocessors_ != 0) {
     call.wide_rows = attention_hopper(memory_.stream(), call, hopper_multiprocessors_);

@@ -62,6 +62,7 @@ CudaOps::CudaOps(const DeviceOptions& options, int32_t device)
       answers_(memory_),
       places_(memory_),
       segments_(memory_),
+      arrivals_(memory_),
       passing_states_(memory_),
       expanded_(memory_),
       adjuster_(memory_),

@@ -5,7 +5,8 @@
 //
 // 64 outputs of the weight are the first operand, kTokens rows of x the second. A producing warp keeps a ring of stages
 // full: tiles of the weight by linear copies, since a row of tiles is contiguous, rows of x by boxes of a tensor map; a
-// warpgroup for every 64 outputs consumes them. Blocks take tiles of the output in turn.
+// warpgroup for every 64 outputs consumes them. Blocks take tiles of the output in turn. Of few rows the segments of a
+// sum are shared among the blocks of a cluster: where outputs are few, so would blocks be.
 
 #include "../kernels/device_math.cuh"
 #include "finish.cuh"
@@ -18,9 +19,11 @@ namespace ashlar::cuda {
 inline constexpr int kTileBytes = kTile * kTile * 2;
 
 /// kTokens: rows of x in a tile. kWarpgroups: tiles of 64 outputs side by side. kDepth: tiles of 64 inputs in a stage.
-/// kSegments: sums may have several.
-template <int kTokens, int kWarpgroups, int kDepth, bool kSegments>
+/// kSegments: a block has all segments of a sum. kBlocks: of a cluster, which has one tile: 1, or the segments of a
+/// sum.
+template <int kTokens, int kWarpgroups, int kDepth, bool kSegments, int kBlocks = 1>
 struct HopperProduct {
+  static_assert(kBlocks == 1 || (kWarpgroups == 1 && !kSegments));
   static constexpr int kFeatures = kTile * kWarpgroups;
   static constexpr int kWeightBytes = kWarpgroups * kDepth * kTileBytes;
   static constexpr int kRowTileBytes = kTokens * 128;
@@ -30,35 +33,53 @@ struct HopperProduct {
   static constexpr int kMostThreads = kSegments ? 384 : kThreads;
   static constexpr bool kSquares = kTokens >= kSquareTokens;
   static constexpr int kSquareBytes = kSquares ? kConsumers / 32 * kSquareBytesOfWarp : 0;
-  static constexpr int shared_bytes(int stages) { return 1024 + stages * (kStageBytes + 16) + kSquareBytes; }
+  static constexpr int kSumBytesOfBlock = kTokens * kTile * 4;
+  static constexpr int kEndBytes = kSquareBytes + (kBlocks - 1) * kSumBytesOfBlock;
+  static constexpr int shared_bytes(int stages) { return 1024 + stages * (kStageBytes + 16) + kEndBytes + 16; }
 
   struct Shared {
     char* stages;
     char* squares;
+    char* sums;       ///< in the first block of a cluster: those of the others
     uint64_t* full;   ///< weights and rows of a stage are there
     uint64_t* empty;  ///< every consuming warp is done with it
+    uint64_t* sums_are_there;
   };
 
   static __device__ Shared carve(char* raw, int stages) {
     Shared shared;
     shared.stages = raw + (1024 - shared_address(raw) % 1024) % 1024;
     shared.squares = shared.stages + stages * kStageBytes;
-    shared.full = reinterpret_cast<uint64_t*>(shared.squares + kSquareBytes);
+    shared.sums = shared.squares + kSquareBytes;
+    shared.full = reinterpret_cast<uint64_t*>(shared.squares + kEndBytes);
     shared.empty = shared.full + stages;
+    shared.sums_are_there = shared.empty + stages;
     return shared;
   }
 
   using Tiles = OutputTiles<kFeatures, kTokens>;
   using Item = typename Tiles::Item;
+  /// Clusters take tiles in turn.
+  static __device__ int32_t first_index() { return static_cast<int32_t>(blockIdx.x) / kBlocks; }
+  static __device__ int32_t index_step() { return static_cast<int32_t>(gridDim.x) / kBlocks; }
 
-  static __device__ int32_t stages_of_k(const ProductCall& call) {
-    return (call.k + kInputPad - 1) / kInputPad * (2 / kDepth);
+  static __device__ int32_t in_128(const ProductCall& call) { return (call.k + kInputPad - 1) / kInputPad; }
+  static __device__ int32_t stages_of_k(const ProductCall& call) { return in_128(call) * (2 / kDepth); }
+  static __device__ int32_t segment_begin(const ProductCall& call, int32_t segment) {
+    return in_128(call) * segment / call.splits * (2 / kDepth);
+  }
+  /// The stages that this block has of each tile.
+  static __device__ int32_t begin_of(const ProductCall& call) {
+    return kBlocks > 1 ? segment_begin(call, static_cast<int32_t>(cluster_rank())) : 0;
+  }
+  static __device__ int32_t end_of(const ProductCall& call) {
+    return kBlocks > 1 ? segment_begin(call, static_cast<int32_t>(cluster_rank()) + 1) : stages_of_k(call);
   }
 
   static __device__ void produce(const ProductCall& call, const CUtensorMap* map, const Shared& shared, int ring) {
     const uint64_t once = evict_first_policy(), again = evict_last_policy();
-    const int32_t items = Tiles::count(call), end = stages_of_k(call);
-    const int64_t tile_row = int64_t{end} * kDepth * kTileBytes;
+    const int32_t items = Tiles::count(call), begin = begin_of(call), end = end_of(call);
+    const int64_t tile_row = int64_t{stages_of_k(call)} * kDepth * kTileBytes;
     const bool streamed = Tiles::of_tokens(call) == 1;  // else other blocks read these weights, too
     const auto load_weights = [&](const Item& item, int32_t stage_of_k, int32_t slot) {
       barrier_expect(&shared.full[slot], kStageBytes);
@@ -81,23 +102,23 @@ struct HopperProduct {
     };
     // Most weights do not depend on the kernels before this one: the first stages of them are on their way before it
     // ends.
-    const auto first = static_cast<int32_t>(blockIdx.x), step = static_cast<int32_t>(gridDim.x);
+    const int32_t first = first_index(), step = index_step();
     const Item head = Tiles::at(call, first);
     if (call.weight_is_made) wait_for_predecessors();
-    const int32_t early = first < items ? min(ring, end) : 0;
-    for (int32_t i = 0; i < early; ++i) load_weights(head, i, i);
+    const int32_t early = first < items ? min(ring, end - begin) : 0;
+    for (int32_t i = 0; i < early; ++i) load_weights(head, begin + i, i);
     wait_for_predecessors();
-    for (int32_t i = 0; i < early; ++i) load_rows(head, i, i);
-    int32_t slot = early % ring, parity = early == ring ? 0 : 1, skip = early;
+    for (int32_t i = 0; i < early; ++i) load_rows(head, begin + i, i);
+    int32_t slot = early % ring, parity = early == ring ? 0 : 1, at = begin + early;
     for (int32_t index = first; index < items; index += step) {
       const Item item = Tiles::at(call, index);
-      for (int32_t at = skip; at < end; ++at) {
+      for (; at < end; ++at) {
         barrier_wait(&shared.empty[slot], parity);
         load_weights(item, at, slot);
         load_rows(item, at, slot);
         if (++slot == ring) slot = 0, parity ^= 1;
       }
-      skip = 0;
+      at = begin;
     }
   }
 
@@ -131,16 +152,41 @@ struct HopperProduct {
   static __device__ __forceinline__ void consume_segments(const ProductCall& call, const Shared& shared, int32_t group,
                                                           int ring, int32_t& slot, int32_t& parity,
                                                           float (&total)[kTokens / 2]) {
-    const int32_t in_128 = (call.k + kInputPad - 1) / kInputPad;
 #pragma unroll
     for (float& value : total) value = 0;
     for (int32_t s = 0; s < call.splits; ++s) {
-      const int32_t stages = (in_128 * (s + 1) / call.splits - in_128 * s / call.splits) * (2 / kDepth);
       float sum[kTokens / 2];
-      consume(shared, stages, group, ring, slot, parity, sum);
+      consume(shared, segment_begin(call, s + 1) - segment_begin(call, s), group, ring, slot, parity, sum);
 #pragma unroll
       for (int i = 0; i < kTokens / 2; ++i) total[i] += sum[i];
     }
+  }
+
+  /// The segments of all blocks meet in the first one, in ascending order. False: this is another block.
+  static __device__ __forceinline__ bool gather(const Shared& shared, float (&sum)[kTokens / 2]) {
+    constexpr int kFours = kTokens / 8;
+    auto* const mine = reinterpret_cast<float4*>(shared.sums) + threadIdx.x;
+    if (const uint32_t block = cluster_rank(); block > 0) {
+      const uint32_t to = address_in(mine + (block - 1) * kFours * kConsumers, 0);
+      const uint32_t barrier = address_in(shared.sums_are_there, 0);
+#pragma unroll
+      for (int i = 0; i < kFours; ++i) {
+        store_async(to + i * kConsumers * 16, sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3], barrier);
+      }
+      return false;
+    }
+    barrier_wait_cluster(shared.sums_are_there, 0);
+#pragma unroll
+    for (int i = 0; i < kFours; ++i) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sum[4 * i + e] += 0.0F;
+#pragma unroll
+      for (int b = 0; b < kBlocks - 1; ++b) {
+        const float4 more = mine[(b * kFours + i) * kConsumers];
+        sum[4 * i] += more.x, sum[4 * i + 1] += more.y, sum[4 * i + 2] += more.z, sum[4 * i + 3] += more.w;
+      }
+    }
+    return true;
   }
 
   static __device__ void run(const ProductCall& call, const CUtensorMap* map, char* raw, int ring) {
@@ -151,25 +197,37 @@ struct HopperProduct {
         barrier_init(&shared.full[i], 1);
         barrier_init(&shared.empty[i], kConsumers / 32);
       }
+      if constexpr (kBlocks > 1) barrier_init(shared.sums_are_there, 1);
       barrier_init_fence();
     }
     __syncthreads();
+    if constexpr (kBlocks > 1) {
+      if (threadIdx.x == 0 && cluster_rank() == 0) {
+        barrier_expect(shared.sums_are_there, (kBlocks - 1) * kSumBytesOfBlock);
+      }
+      __syncwarp();
+      cluster_arrive();
+    }
     let_successor_start();
     if (threadIdx.x >= kConsumers) {
       if (threadIdx.x == kConsumers) produce(call, map, shared, ring);
       return;
     }
-    wait_for_predecessors();  // they may still read what this kernel overwrites
+    if constexpr (kBlocks > 1) cluster_wait();  // barriers of the first block are there
+    wait_for_predecessors();                    // they may still read what this kernel overwrites
     const auto group = static_cast<int32_t>(threadIdx.x) / 128, warp = static_cast<int32_t>(threadIdx.x) / 32;
-    const int32_t items = Tiles::count(call);
+    const int32_t items = Tiles::count(call), step = index_step(), stages = end_of(call) - begin_of(call);
     int32_t slot = 0, parity = 0;
-    for (auto index = static_cast<int32_t>(blockIdx.x); index < items; index += static_cast<int32_t>(gridDim.x)) {
+    for (int32_t index = first_index(); index < items; index += step) {
       const Item item = Tiles::at(call, index);
       float sum[kTokens / 2];
       if constexpr (kSegments) {
         consume_segments(call, shared, group, ring, slot, parity, sum);
       } else {
-        consume(shared, stages_of_k(call), group, ring, slot, parity, sum);
+        consume(shared, stages, group, ring, slot, parity, sum);
+      }
+      if constexpr (kBlocks > 1) {
+        if (!gather(shared, sum)) return;
       }
       const int32_t features = item.feature + kTile * group + 16 * (warp % 4);
       finish_tile<kTokens>(call, call.finish != Finish::kFloat, item.token, features, sum, shared.squares);

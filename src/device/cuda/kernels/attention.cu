@@ -229,15 +229,12 @@ void launch(cudaStream_t stream, const AttentionCall& call) {
   const dim3 grid(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(blocks), static_cast<unsigned>(parts));
   const size_t shared = sizeof(float) * static_cast<size_t>(query_room(kHeads, d) + (kWarps * kHeads + 1) * d);
   start(stream, {grid, kThreads, shared}, attention_kernel<kPairs, kHeads>, call);
-  if (call.partial != nullptr) combine_segments(stream, call);
+  if (call.partial == nullptr) return;
+  const dim3 all_heads(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(call.heads.q_heads));
+  start(stream, {all_heads, 128}, combine_kernel, call);
 }
 
 }  // namespace
-
-void combine_segments(cudaStream_t stream, const AttentionCall& call) {
-  const dim3 heads(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(call.heads.q_heads));
-  start(stream, {heads, 128}, combine_kernel, call);
-}
 
 bool splits_segments(const HeadsCall& heads) {
   if (!has_tiles(heads)) return int64_t{heads.rows} * heads.q_heads < kEnoughBlocks;

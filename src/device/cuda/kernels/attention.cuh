@@ -70,9 +70,6 @@ __device__ __forceinline__ bool is_wide(const AttentionCall& call, int32_t first
 /// Blocks that are enough for a large GPU: two for each multiprocessor.
 inline constexpr int kEnoughBlocks = 264;
 
-/// Merges the segments of a call that were computed side by side.
-void combine_segments(cudaStream_t stream, const AttentionCall& call);
-
 /// Attention on the tensor cores (attention_tiles.cu), of heads that has_tiles() names.
 void attention_tiles(cudaStream_t stream, const AttentionCall& call);
 inline bool has_tiles(const HeadsCall& heads) { return heads.head_dim == 64 || heads.head_dim == 128; }

@@ -12,7 +12,8 @@
 // table and whose ranges of keys overlap. The instruction never mixes rows of a tile, and keys that a row does not see
 // weigh zero, so which rows share a tile decides about nothing. A warp has a cut. Keys and values go from memory to
 // registers, 16 bytes at a time: which inputs of a step are which dimensions is free as long as queries and keys agree,
-// and so is which outputs are which dimensions.
+// and so is which outputs are which dimensions. Where blocks share the segments of a tile, the one that comes last
+// merges them: another kernel would take longer.
 
 #include <algorithm>
 
@@ -46,6 +47,7 @@ struct Shared {
   Extent extents[kWarps][kTileRows];
   float scales[kWarps][kTileRows];
   KeyRange ranges[kTileRows];  ///< keys that a query sees
+  bool is_last;                ///< of the blocks that share a tile's segments
 };
 
 /// The rows of a tile, and all keys that any of them sees.
@@ -198,6 +200,21 @@ struct Cut {
   }
 };
 
+/// Whether this block is the last of `blocks` that wrote what one of them goes on with, which it then sees. `arrivals`
+/// is 0 before and after. Asked by all threads; is_last: in shared
+/// memory.
+__device__ __forceinline__ bool comes_last(int32_t* arrivals, int32_t blocks, bool& is_last) {
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    is_last = atomicAdd(arrivals, 1) == blocks - 1;
+    if (is_last) *arrivals = 0;
+    __threadfence();
+  }
+  __syncthreads();
+  return is_last;
+}
+
 /// A block has the tiles that begin in a window of rows, or only that which begins at its row.
 struct Windows {
   int32_t rows;     ///< of a window: most rows of a tile
@@ -273,10 +290,15 @@ __global__ void __launch_bounds__(kThreads, kResident)
 #pragma unroll
     for (int j = 0; j < kMine; ++j) total[j] = {-CUDART_INF_F, 0}, answer[j] = make_float4(0, 0, 0, 0);
     const bool any = tile.keys.begin < tile.keys.end;
-    const int32_t segment_end = any ? (tile.keys.end + kSegment - 1) / kSegment : 0;
+    const int32_t first_segment = tile.keys.begin / kSegment;
+    const int32_t segment_end = any ? (tile.keys.end + kSegment - 1) / kSegment : first_segment;
     if (call.partial != nullptr && segment_end > call.max_segments) __trap();
-    for (int32_t segment = tile.keys.begin / kSegment + static_cast<int32_t>(blockIdx.z); segment < segment_end;
-         segment += static_cast<int32_t>(gridDim.z)) {
+    // A block that has all segments needs no others.
+    const auto part = static_cast<int32_t>(blockIdx.z);
+    const int32_t parts_of_tile = max(min(segment_end - first_segment, static_cast<int32_t>(gridDim.z)), 1);
+    const bool is_shared = parts_of_tile > 1;
+    if (part >= parts_of_tile) continue;
+    for (int32_t segment = first_segment + part; segment < segment_end; segment += parts_of_tile) {
       const int32_t first = segment * kSegment + warp * kCut;
       if (first < tile.keys.end && first + kCut > tile.keys.begin) {
         cut.run(warp, first, tile.keys, queries);
@@ -310,7 +332,7 @@ __global__ void __launch_bounds__(kThreads, kResident)
           value = make_float4(fmaf(more.x, scale, value.x), fmaf(more.y, scale, value.y), fmaf(more.z, scale, value.z),
                               fmaf(more.w, scale, value.w));
         }
-        if (call.partial == nullptr) {
+        if (!is_shared) {
           if (mine.maximum == -CUDART_INF_F) continue;
           const float2 scales = merge(total[j], mine);
           answer[j] =
@@ -326,7 +348,29 @@ __global__ void __launch_bounds__(kThreads, kResident)
       }
       __syncthreads();
     }
-    if (call.partial != nullptr) continue;
+    if (is_shared) {
+      int32_t* const arrivals = call.arrivals + tile.first * static_cast<int32_t>(gridDim.y) + blockIdx.y;
+      if (!comes_last(arrivals, parts_of_tile, shared.is_last)) continue;
+#pragma unroll
+      for (int j = 0; j < kMine; ++j) {
+        const int32_t at = tid + j * kThreads, query = at / (kDim / 4), d = at % (kDim / 4) * 4;
+        if (query >= queries) continue;
+        const KeyRange range = shared.ranges[query];
+        const int64_t first =
+            (int64_t{tile.first + query / here} * heads.q_heads + first_head + query % here) * call.max_segments;
+        const int32_t end = range.begin < range.end ? (range.end + kSegment - 1) / kSegment : 0;
+#pragma unroll 4
+        for (int32_t segment = range.begin / kSegment; segment < end; ++segment) {
+          const float2 extent = __ldcg(reinterpret_cast<const float2*>(call.extents) + first + segment);
+          const float4 value = __ldcg(reinterpret_cast<const float4*>(call.partial + (first + segment) * kDim + d));
+          const float2 scales = merge(total[j], {extent.x, extent.y});
+          answer[j] =
+              make_float4(answer[j].x * scales.x + value.x * scales.y, answer[j].y * scales.x + value.y * scales.y,
+                          answer[j].z * scales.x + value.z * scales.y, answer[j].w * scales.x + value.w * scales.y);
+        }
+      }
+      __syncthreads();  // the next tile's ranges take the place of these
+    }
 #pragma unroll
     for (int j = 0; j < kMine; ++j) {
       const int32_t at = tid + j * kThreads, query = at / (kDim / 4), d = at % (kDim / 4) * 4;
@@ -371,7 +415,6 @@ void launch(cudaStream_t stream, const AttentionCall& call) {
   // Rows of a sequence share tiles, so that there may be fewer with work.
   const bool alone = heads.rows * columns * segments <= kEnoughBlocks / 2;
   alone ? launch<kDim, 1>(stream, grid, call, windows) : launch<kDim, 2>(stream, grid, call, windows);
-  if (call.partial != nullptr) combine_segments(stream, call);
 }
 
 }  // namespace
