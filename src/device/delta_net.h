@@ -16,10 +16,16 @@ struct DeltaShape {
   int32_t k_dim = 0;
   int32_t v_dim = 0;
   int32_t taps = 0;  ///< of the convolution over each channel: the row itself and the taps - 1 rows before it
+  /// Value heads lie in the op's output by turns: the first of each key head, then the second of each, and so on.
+  bool outputs_by_turns = false;
 
   int32_t k_width() const { return n_k_heads * k_dim; }
   int32_t v_width() const { return n_v_heads * v_dim; }
   int32_t v_heads_of_k() const { return n_v_heads / n_k_heads; }
+  /// Where the answer of value head `head` lies among those of all.
+  int32_t output_head(int32_t head) const {
+    return outputs_by_turns ? head % v_heads_of_k() * n_k_heads + head / v_heads_of_k() : head;
+  }
   /// What is convolved: queries, keys, values.
   int32_t channels() const { return 2 * k_width() + v_width(); }
   /// Columns of the op's input: the channels, z [v_width], b [n_v_heads], a [n_v_heads].

@@ -8,7 +8,7 @@
 #include "io/mapped_file.h"
 #include "io/weights/gguf.h"
 #include "model/families/family.h"
-#include "model/gguf_config.h"
+#include "model/gguf/gguf_config.h"
 
 namespace ashlar {
 namespace {

@@ -13,8 +13,8 @@ constexpr int32_t kLogRows = 8;
 constexpr int32_t kSlots = 3;
 constexpr int32_t kSnapshots = 2;
 
-const DeltaShape kShapes[] = {
-    {2, 6, 12, 20, 4}, {3, 3, 16, 16, 2}, {1, 2, 128, 128, 4}, {2, 2, 33, 71, 3}, {1, 4, 5, 3, 1}};
+const DeltaShape kShapes[] = {{2, 6, 12, 20, 4}, {3, 3, 16, 16, 2}, {1, 2, 128, 128, 4},
+                              {2, 2, 33, 71, 3}, {1, 4, 5, 3, 1},   {2, 6, 12, 20, 4, true}};
 
 /// Weights of one layer, inputs of several sequences.
 struct Layer {
@@ -137,6 +137,27 @@ class DeltaNets : public OnIsa {
     return {kSlots, Matrix(rows, shape.v_width())};
   }
 };
+
+TEST_P(DeltaNets, LeaveAnswersByTurns) {
+  DeltaShape shape = {3, 6, 8, 5, 2};
+  Layer layer(shape, random_);
+  constexpr int32_t kRows = 9;
+  std::vector<Matrix> in = inputs(shape, kRows), grouped = outputs(shape, kRows), by_turns = grouped;
+  const auto ops = make(2);
+  for (auto* side : {&grouped, &by_turns}) {
+    layer.shape.outputs_by_turns = side == &by_turns;
+    Memory(*ops, layer).run(in, *side, {{0, {kRows, 1, kRows}}});
+  }
+  // Of key heads A, B and C: A0 A1 B0 B1 C0 C1 as A0 B0 C0 A1 B1 C1.
+  constexpr int32_t kPlaces[] = {0, 3, 1, 4, 2, 5};
+  for (int32_t r = 0; r < kRows; ++r) {
+    for (int32_t h = 0; h < shape.n_v_heads; ++h) {
+      EXPECT_TRUE(
+          same_bits(by_turns[0].row(r) + kPlaces[h] * shape.v_dim, grouped[0].row(r) + h * shape.v_dim, shape.v_dim))
+          << "row " << r << ", head " << h;
+    }
+  }
+}
 
 TEST_P(DeltaNets, MatchReference) {
   const double tolerance = 3e-5;  // of sums in fp32 that go through 70 rows

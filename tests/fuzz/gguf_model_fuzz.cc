@@ -8,7 +8,7 @@
 #include "io/weights/gguf.h"
 #include "model/drafters/dflash_config.h"
 #include "model/drafters/eagle3_config.h"
-#include "model/gguf_config.h"
+#include "model/gguf/gguf_config.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/gguf/gguf_tokenizer.h"
 #include "text/tokenizer/tokenizer.h"

@@ -23,6 +23,7 @@ void CudaOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
   call.bias = net.weights.bias;
   call.norm = net.weights.norm;
   call.eps = net.weights.eps;
+  call.outputs_by_turns = shape.outputs_by_turns;
   const size_t floats = static_cast<size_t>(net.states.slots) * static_cast<size_t>(shape.matrices());
   call.scratch = static_cast<float*>(passing_states_.reserve(sizeof(float) * floats));
   delta_net(memory_.stream(), call);

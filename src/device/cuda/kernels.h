@@ -329,6 +329,7 @@ struct DeltaNetCall : StateRows {
   int32_t n_k_heads = 0, n_v_heads = 0, k_dim = 0, v_dim = 0, taps = 0, channels = 0;
   const float *tap_weights = nullptr, *decay = nullptr, *bias = nullptr, *norm = nullptr;
   float eps = 0;
+  bool outputs_by_turns = false;
   float* scratch = nullptr;  ///< [slots, n_v_heads, k_dim, v_dim]: for rows that may not stay
 };
 void delta_net(cudaStream_t stream, const DeltaNetCall& call);

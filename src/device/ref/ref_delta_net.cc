@@ -100,7 +100,7 @@ class Sequence {
     for (int32_t j = 0; j < shape_.v_dim; ++j) u[j] = beta * (v[j] - g * product(h, k, j));
     update(h, log_.data());
     const float* q = mixed + h / shape_.v_heads_of_k() * shape_.k_dim;
-    float* to = out + h * shape_.v_dim;
+    float* to = out + shape_.output_head(h) * shape_.v_dim;
     for (int32_t j = 0; j < shape_.v_dim; ++j) to[j] = product(h, q, j);
     rms_norm(to, weights.norm, shape_.v_dim, weights.eps, to);
     for (int32_t j = 0; j < shape_.v_dim; ++j) to[j] *= static_cast<float>(z[j] * sigmoid(z[j]));

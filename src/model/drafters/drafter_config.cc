@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "io/mapped_file.h"
 #include "model/drafters/gguf_drafter.h"
-#include "model/gguf_keys.h"
+#include "model/gguf/gguf_keys.h"
 
 namespace ashlar {
 

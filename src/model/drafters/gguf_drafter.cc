@@ -2,7 +2,7 @@
 #include "model/drafters/gguf_drafter.h"
 
 #include "base/error.h"
-#include "model/gguf_keys.h"
+#include "model/gguf/gguf_keys.h"
 
 namespace ashlar {
 namespace {

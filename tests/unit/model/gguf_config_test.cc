@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/gguf_config.h"
+#include "model/gguf/gguf_config.h"
 
 #include "device/device.h"
 #include "gguf_writer.h"

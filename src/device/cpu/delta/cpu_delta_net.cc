@@ -191,7 +191,7 @@ void DeltaRun::run_rows(const Work& work, int32_t row, int32_t count, bool repla
 
 void DeltaRun::finish(const Work& work, int32_t row, int32_t head, int32_t count) const {
   for (int32_t i = 0; i < count; ++i) {
-    float* const out = out_.row(work.first + row + i) + int64_t{head} * shape_.v_dim;
+    float* const out = out_.row(work.first + row + i) + int64_t{shape_.output_head(head)} * shape_.v_dim;
     const float* const z = in_.row(work.first + row + i) + shape_.channels() + int64_t{head} * shape_.v_dim;
     kernels_.rms_norm(work.o + int64_t{i} * shape_.v_dim, net_.weights.norm, net_.weights.eps, shape_.v_dim, out);
     kernels_.delta.silu_gate(z, shape_.v_dim, out);

@@ -41,6 +41,10 @@ struct Part {
   __device__ int64_t column(int32_t i) const {
     return (int64_t{first_head} + i / call.v_dim) * call.k_dim * call.v_dim + i % call.v_dim;
   }
+  /// As DeltaShape::output_head.
+  __device__ int32_t output_head(int32_t h) const {
+    return call.outputs_by_turns ? h * call.n_k_heads + first_head / heads : first_head + h;
+  }
   __device__ int64_t inputs() const { return int64_t{call.n_v_heads} * call.k_dim * call.v_dim; }
 };
 
@@ -146,9 +150,10 @@ __device__ void finish(const Part& part, const Shared& s, int64_t row) {
     const float* const o = s.o + h * call.v_dim;
     const float scale = 1.0F / sqrtf(warp_dot(o, o, call.v_dim) / static_cast<float>(call.v_dim) + call.eps);
     const int64_t column = (int64_t{part.first_head} + h) * call.v_dim;
+    const int64_t to = row * call.out.stride + int64_t{part.output_head(h)} * call.v_dim;
     for (int32_t j = static_cast<int32_t>(threadIdx.x % 32); j < call.v_dim; j += 32) {
       const float z = load(call.in.data, row * call.in.stride + call.channels + column + j, call.in.is_f32);
-      store(call.out.data, row * call.out.stride + column + j, call.out.is_f32, gated(z, o[j] * scale * call.norm[j]));
+      store(call.out.data, to + j, call.out.is_f32, gated(z, o[j] * scale * call.norm[j]));
     }
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/gguf_keys.h"
+#include "model/gguf/gguf_keys.h"
 
 #include <cmath>
 

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/gguf/gguf_config.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "io/weights/checkpoint.h"
+#include "model/gguf/architecture.h"
+
+namespace ashlar {
+namespace {
+
+constexpr ModelNames kNames = {.embedding = "token_embd",
+                               .layers = "blk.",
+                               .norm = "output_norm",
+                               .head = "output",
+                               .rope_factors = "rope_freqs.weight"};
+constexpr GgufWord kMultipliers[] = {{"attention.scale", "attention_multiplier", false},
+                                     {"embedding_scale", "embedding_multiplier", false},
+                                     {"residual_scale", "residual_multiplier", false},
+                                     {"logit_scale", "logits_scaling", false}};
+
+const GgufArchitecture& architecture_of(const GgufFile& file) {
+  const JsonFields fields(file.metadata(), file.path().string(), "gguf");
+  constexpr const char* kKey = "general.architecture";
+  const GgufArchitecture* const found = find_gguf_architecture(fields.string(kKey));
+  if (found == nullptr) fields.fail(kKey, "one of " + gguf_architecture_names());
+  return *found;
+}
+
+void check_fixed(const GgufKeys& keys, const GgufArchitecture& architecture) {
+  check_fixed_words(keys);
+  keys.require("final_logit_softcapping", 0);
+  if (!architecture.long_rope) keys.require("rope.scaling.attn_factor", 1);
+  for (const GgufWord& multiplier : kMultipliers) {
+    if (!architecture.multipliers) keys.require(multiplier.key, 0);
+  }
+  // Of files with multipliers it says whether there is a rope at all.
+  if (architecture.multipliers && !keys.fields().boolean(keys.full("rope.scaling.finetuned"), true)) {
+    keys.fields().fail(keys.full("rope.scaling.finetuned"), "true (layers without a rope are not supported)");
+  }
+  if (!architecture.windows && keys.number("attention.sliding_window", 0) != 0) {
+    keys.fields().fail(keys.full("attention.sliding_window"), "nothing (this architecture has no windows here)");
+  }
+  // Other mixtures of experts go by the name of dense models there.
+  if (!architecture.mixture && keys.number("expert_count", 0) != 0) {
+    keys.fields().fail(keys.full("expert_count"), "nothing (only qwen3moe and gpt-oss have experts here)");
+  }
+}
+
+Json config_words(const GgufKeys& keys, const GgufArchitecture& architecture, const Checkpoint& checkpoint) {
+  Json config{{"model_type", architecture.family}, {"norm_topk_prob", true}, {"eos_token_id", nullptr}};
+  keys.translate(kGgufLayerWords, config);
+  check_fixed(keys, architecture);
+  for (const auto& [key, word, required] : kMultipliers) {
+    if (architecture.multipliers && keys.number(key, 0) != 0) config[word] = keys.raw(key);
+  }
+  const int64_t head_dim = add_attention_sizes(keys, config);
+  constexpr const char* kRotated = "rope.dimension_count";
+  const auto whole = static_cast<double>(head_dim);
+  for (const char* key : {"attention.value_length", kRotated}) {
+    if (head_dim == 0 || keys.number(key, whole) == whole) continue;
+    if (architecture.rotates_part && key == kRotated) {
+      config["partial_rotary_factor"] = rotary_factor(keys.number(key, whole), whole);
+    } else {
+      keys.fields().fail(keys.full(key), std::to_string(head_dim) + ", the size of a head");
+    }
+  }
+  if (const Json scaling = gguf_rope_scaling(keys, architecture.long_rope); !scaling.is_null())
+    config["rope_scaling"] = scaling;
+  if (architecture.complete != nullptr) architecture.complete(keys, checkpoint, config);
+
+  const auto embedding = checkpoint.tensors().find(std::string(kNames.embedding) + ".weight");
+  if (embedding == checkpoint.tensors().end() || embedding->second->shape.size() != 2) {
+    throw Error("gguf", checkpoint.folder().string() +
+                            ": has no embedding; expected a tensor token_embd.weight of two "
+                            "dimensions (is this the file of a language model?)");
+  }
+  config["vocab_size"] = embedding->second->shape[0];
+  config["tie_word_embeddings"] = !checkpoint.tensors().contains(std::string(kNames.head) + ".weight");
+  Json stops = Json::array();
+  for (const char* key :
+       {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    if (!keys.fields().has(key)) continue;
+    const Json& id = keys.fields().raw(key);
+    if (std::find(stops.begin(), stops.end(), id) == stops.end()) stops.push_back(id);
+  }
+  if (!stops.empty()) config["eos_token_id"] = stops;
+  return config;
+}
+
+}  // namespace
+
+ModelConfig read_gguf_config(const std::filesystem::path& file) {
+  const Checkpoint checkpoint(file);
+  const GgufFile& first = checkpoint.gguf()->files().front();
+  const GgufArchitecture& architecture = architecture_of(first);
+  const GgufKeys keys(first, architecture.name);
+  const Json words = config_words(keys, architecture, checkpoint);
+  ModelConfig config = read_config_json(words, file.string() + " (metadata in the words of config.json)");
+  config.folder = file;
+  config.names = kNames;
+  StackConfig& stack = config.stack;
+  stack.names = architecture.names;
+  stack.norms_from_one = false;                // the converter has added it
+  if (stack.moe) stack.moe->by_turns = false;  // and put gates and ups apart
+  if (architecture.long_rope) config.names.unused[0] = "rope_factors_";
+  const auto has_bias = [&](const char* name) {
+    return checkpoint.tensors().contains(std::string(kNames.layers) + "0." + name + ".bias");
+  };
+  stack.qkv_bias = has_bias(kGgufLayerNames.q);
+  stack.output_bias = has_bias(kGgufLayerNames.attention_output);
+  stack.mlp_bias = has_bias(kGgufLayerNames.up);
+  use_rope_factors(keys, checkpoint, kNames.rope_factors, stack);
+  return config;
+}
+
+}  // namespace ashlar
