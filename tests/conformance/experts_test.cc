@@ -216,6 +216,30 @@ TEST_P(Experts, RowsAreIndependent) {
   }
 }
 
+// Where experts have many rows each, which may go through other products, even with experts that have none.
+TEST_P(Experts, ManyRowsAreEachAsAlone) {
+  const auto ops = make(2);
+  const auto ref = make_ref_ops();
+  for (const auto& [n, rows, hidden, width] :
+       {std::tuple{4, 130, 64, 32}, {3, 300, 192, 128}, {8, 520, 128, 40}, {5, 200, 256, 512}}) {
+    const Bank bank(Scheme::kBF16, n, hidden, width, random_);
+    Choice choice = skewed(rows, 2, n, random_);
+    Matrix x(rows, hidden), start(rows, hidden, 3);
+    x.fill_normal(random_, 0.2F);
+    start.fill_normal(random_);
+    const auto packed = bank.pack(*ops), on_ref = bank.pack(*ref);
+    Matrix got = start, want = start;
+    ops->mix_experts(*packed, x.view(), choice.view(), got.view());
+    ref->mix_experts(*on_ref, x.view(), choice.view(), want.view());
+    ASSERT_LT(worst_row_error(got, want), on_gpu() || rounds_activations() ? 1.0 / 32 : 2e-5) << n << " " << rows;
+    ASSERT_TRUE(got.guards_intact());
+    for (int32_t r = 0; r < rows; ++r) {
+      ops->mix_experts(*packed, slice(x, r, 1), choice.view(r), slice(start, r, 1));
+      ASSERT_TRUE(same_bits(got.row(r), start.row(r), hidden)) << n << " row " << r << " of " << rows;
+    }
+  }
+}
+
 TEST_P(Experts, ChoicesAreIndependent) {
   for (const RoutingCase& item : kRoutings) {
     Matrix logits(33, item.n_experts);

@@ -14,7 +14,9 @@ static_assert(sizeof(Branch) == sizeof(BranchTable) && offsetof(Branch, slots) =
 
 constexpr size_t kSegmentBytes = size_t{256} << 20;  // for what lies between two kernels of attention, at most
 // What lies between two products of a mixture, at most. Fewer rows at a time read every expert's weights once more.
-constexpr int64_t kMixedBytes = int64_t{256} << 20;
+constexpr int64_t kMixedBytes = int64_t{512} << 20;
+// Choices of an expert, on average, from which on rows are brought to the places of large tiles first.
+constexpr int32_t kGatheredChoices = 32;
 
 HeadsCall heads_of(const AttentionShape& shape, KvPlane plane) {
   HeadsCall call;
@@ -134,7 +136,8 @@ void CudaOps::mix_experts(const ExpertWeights& weights, Tensor x, Routes routes,
   const auto& experts = own_weight<CudaExperts>(weights);
   ASHLAR_CHECK(x.dtype == DType::kBF16 && out.dtype == DType::kBF16);
   ASHLAR_CHECK(x.cols == experts.hidden() && out.cols == experts.hidden());
-  const int64_t of_choice = sizeof(float) * (int64_t{experts.hidden()} + int64_t{2} * experts.width());
+  // Answers in fp32, gates and ups, rows of places: twice as many as choices at most.
+  const int64_t of_choice = 8 * (int64_t{experts.hidden()} + experts.width());
   const auto most = static_cast<int32_t>(std::clamp<int64_t>(kMixedBytes / (of_choice * routes.top_k), 1, 1 << 16));
   for (int32_t first = 0; first < x.rows; first += most) {
     const int32_t n = std::min(most, x.rows - first);
@@ -143,10 +146,19 @@ void CudaOps::mix_experts(const ExpertWeights& weights, Tensor x, Routes routes,
   }
 }
 
-// Every choice of a row has a row of its own between the products.
+// Every choice of a row has a row of its own between the products, or, where experts have many, every place of a tile.
 void CudaOps::mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tensor out) {
   const int32_t choices = x.rows * routes.top_k;
-  int32_t tile = tile_rows((choices + experts.n() - 1) / experts.n());
+  const int64_t stride = (int64_t{experts.width()} + 7) / 8 * 8;
+  ProductCall call = experts.gate_up(), down = experts.down();
+  call.x = x.data;
+  call.x_stride = x.stride;
+  call.out_stride = down.x_stride = stride;
+  down.out_stride = experts.hidden();
+  down.finish = Finish::kFloat;
+  const bool gathers = hopper_multiprocessors_ != 0 && choices / experts.n() >= kGatheredChoices &&
+                       !experts.gates_apart() && takes_gathered_rows(call) && takes_gathered_rows(down);
+  int32_t tile = gathers ? kGatheredTile : tile_rows((choices + experts.n() - 1) / experts.n());
   if (experts.gate_up_layout().is_quantised() || experts.down_layout().is_quantised())
     tile = std::min(tile, most_quantised_rows());
   const int32_t tiles = most_tiles(choices, experts.n(), tile);
@@ -157,17 +169,24 @@ void CudaOps::mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tens
   check_launch("group_by_expert");
   const Grouping by_tile = {places, tile_experts, tiles * tile, 1};
   const Grouping by_row = {nullptr, routes.experts, 0, 1};
-
-  const int64_t stride = (int64_t{experts.width()} + 7) / 8 * 8;
-  ProductCall call = experts.gate_up();
-  call.x = x.data;
-  call.x_stride = x.stride;
-  call.rows = choices;
-  void* const gated = gated_.reserve(2 * static_cast<size_t>(stride) * static_cast<size_t>(choices));
-  call.out = gated;
-  call.out_stride = stride;
   call.group = experts.gate_up_layout().is_f32() ? by_row : by_tile;
   call.group.rows_of_x = routes.top_k;
+  down.group = experts.down_layout().is_f32() ? by_row : by_tile;
+  call.rows = down.rows = choices;
+  if (gathers) {
+    call.rows = down.rows = tiles * tile;
+    const size_t bytes = 2 * static_cast<size_t>(call.rows) * static_cast<size_t>(experts.hidden());
+    const Matrix gathered = {gathered_.reserve(bytes), call.rows, experts.hidden(), experts.hidden(), false};
+    gather_places(memory_.stream(), {x.data, x.rows, x.cols, x.stride, false}, places, routes.top_k, gathered);
+    check_launch("gather_places");
+    call.x = gathered.data;
+    call.x_stride = gathered.stride;
+    call.group = down.group = {.experts = tile_experts};
+    down.group.to = places;
+  }
+
+  void* const gated = gated_.reserve(2 * static_cast<size_t>(stride) * static_cast<size_t>(call.rows));
+  call.out = gated;
   if (experts.gates_apart()) {
     call.out_stride = int64_t{2} * experts.width();
     call.out = answers_.reserve(sizeof(float) * static_cast<size_t>(call.out_stride) * static_cast<size_t>(choices));
@@ -182,15 +201,8 @@ void CudaOps::mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tens
     check_launch("gate_experts");
   }
 
-  ProductCall down = experts.down();
-  const size_t answer_bytes = sizeof(float) * static_cast<size_t>(experts.hidden()) * static_cast<size_t>(choices);
   down.x = gated;
-  down.x_stride = stride;
-  down.rows = choices;
-  down.out = answers_.reserve(answer_bytes);
-  down.out_stride = experts.hidden();
-  down.finish = Finish::kFloat;
-  down.group = experts.down_layout().is_f32() ? by_row : by_tile;
+  down.out = answers_.reserve(sizeof(float) * static_cast<size_t>(experts.hidden()) * static_cast<size_t>(choices));
   product(down, tile);
 
   const Matrix answers = {down.out, choices, experts.hidden(), experts.hidden(), true};

@@ -57,6 +57,7 @@ CudaOps::CudaOps(const DeviceOptions& options, int32_t device)
       memory_(device),
       graphs_(memory_),
       normed_(memory_),
+      gathered_(memory_),
       gated_(memory_),
       logits_(memory_),
       answers_(memory_),

@@ -116,7 +116,7 @@ class CudaOps final : public Ops {
   Memory memory_;
   Graphs graphs_;
   // Each is of one op at a time.
-  Scratch normed_, gated_, logits_, answers_, places_, segments_, arrivals_, passing_states_, expanded_;
+  Scratch normed_, gathered_, gated_, logits_, answers_, places_, segments_, arrivals_, passing_states_, expanded_;
   int32_t max_position_ = 0;  ///< positions of any row are below it: that of the largest rope table so far
   Adjuster adjuster_;
   Surveyor surveyor_;

@@ -32,7 +32,10 @@ struct Grouping {
   const int32_t* experts = nullptr;  ///< by tile of places (bf16) or by row of `out` (fp32); -1: no tile
   int32_t places = 0;
   int32_t rows_of_x = 1;  ///< rows of `out` for each row of x, one after the other
+  // Where x has a row for each place (gather_places): kGatheredTile places have one expert, and `rows` is null.
+  const int32_t* to = nullptr;  ///< by place: the row of `out`, which is fp32 then; null: row p for place p
 };
+inline constexpr int32_t kGatheredTile = 128;
 
 /// y = x W^T + bias. Weights of bf16 and of few bits: packed (cuda_weight.h), their sums by the law in product.cu.
 /// Weights of fp32: [n, k] as they are.
@@ -69,6 +72,8 @@ int32_t most_quantised_rows();
 void expand(cudaStream_t stream, const void* weight, Packed format, int32_t n, int32_t k, void* to);
 /// On compute capability 9.0 the same as product_bf16, faster, with the same bits. False where the call does not fit.
 bool product_hopper(cudaStream_t stream, const ProductCall& call, int32_t multiprocessors);
+/// Whether product_hopper() takes the call where x has a row for each place.
+bool takes_gathered_rows(const ProductCall& call);
 /// The same for product_quantised, of any number of rows.
 bool product_quantised_hopper(cudaStream_t stream, const ProductCall& call, int32_t multiprocessors);
 
@@ -355,6 +360,8 @@ void route(cudaStream_t stream, const RouteCall& call);
 int32_t most_tiles(int32_t choices, int32_t n_experts, int32_t tile_rows);
 void group_by_expert(cudaStream_t stream, const int32_t* chosen, int32_t choices, int32_t n_experts, int32_t tile_rows,
                      int32_t* rows, int32_t* experts);
+/// to[p] = x[places[p] / top_k], of columns that are a multiple of 8; rows of places without a choice stay as they are.
+void gather_places(cudaStream_t stream, const Matrix& x, const int32_t* places, int32_t top_k, const Matrix& to);
 /// As ashlar::ExpertGate.
 struct GateRule {
   float limit, alpha;

@@ -23,8 +23,10 @@ __device__ __forceinline__ void finish_quads(const ProductCall& call, int32_t to
   for (int j = 0; j < kTokens / 8; ++j) {
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
-      const int32_t row = token + 8 * j + 2 * (lane % 4) + c;
+      int32_t row = token + 8 * j + 2 * (lane % 4) + c;
       if (row >= call.rows) continue;
+      if (call.group.to != nullptr) row = call.group.to[row];
+      if (row < 0) continue;
       const float low = sum[4 * j + c], high = sum[4 * j + 2 + c];
       if (call.finish == Finish::kGated) {
         const int32_t column = output / 16 * 8 + output % 8;
@@ -88,8 +90,8 @@ __device__ __forceinline__ void finish_square(const ProductCall& call, const flo
   }
 }
 
-/// Stores the sums of 64 outputs x kTokens rows of a warpgroup by squares, or else by quads. `squares`: shared memory of
-/// the warps, kSquareBytesOfWarp each.
+/// Stores the sums of 64 outputs x kTokens rows of a warpgroup by squares, or else by quads. `squares`: shared memory
+/// of the warps, kSquareBytesOfWarp each.
 template <int kTokens>
 __device__ __forceinline__ void finish_tile(const ProductCall& call, bool by_squares, int32_t token, int32_t features,
                                             const float (&sum)[kTokens / 2], char* squares) {

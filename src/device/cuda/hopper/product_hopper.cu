@@ -90,17 +90,33 @@ bool segments_apart(const ProductCall& call, int32_t multiprocessors) {
   return time(kTiles[3], call.splits) < time(kTiles[4], 1);
 }
 
+bool aligned(const void* at, int64_t stride, int64_t bytes) {
+  return reinterpret_cast<uintptr_t>(at) % 16 == 0 && stride * bytes % 16 == 0;
+}
+
+bool fits(const ProductCall& call) {
+  return call.bias == nullptr && call.group.rows == nullptr && call.n % kTile == 0 && call.width % 8 == 0 &&
+         aligned(call.x, call.x_stride, 2) && (call.finish == Finish::kFloat || aligned(call.out, call.out_stride, 2));
+}
+
 }  // namespace
 
+bool takes_gathered_rows(const ProductCall& call) {
+  return call.format == Packed::kBf16 && call.group.rows == nullptr && fits(call);
+}
+
 bool product_hopper(cudaStream_t stream, const ProductCall& call, int32_t multiprocessors) {
-  const auto aligned = [](const void* at, int64_t stride, int64_t bytes) {
-    return reinterpret_cast<uintptr_t>(at) % 16 == 0 && stride * bytes % 16 == 0;
-  };
-  const bool fits = call.bias == nullptr && call.group.rows == nullptr && call.n % kTile == 0 && call.width % 8 == 0 &&
-                    aligned(call.x, call.x_stride, 2) &&
-                    (call.finish == Finish::kFloat || aligned(call.out, call.out_stride, 2));
-  if (!fits) return false;
+  if (!fits(call)) return false;
   CUtensorMap map;
+  if (call.group.experts != nullptr) {
+    if (!map_rows(call, kGatheredTile, map)) return false;
+    if (call.splits > 1) {
+      launch<kGatheredTile, 2, true>(stream, call, map, multiprocessors);
+    } else {
+      launch<kGatheredTile, 2>(stream, call, map, multiprocessors);
+    }
+    return true;
+  }
   const bool together = call.splits > 1 && !segments_apart(call, multiprocessors);
   const int32_t tile = tile_for(call.rows, call.n, multiprocessors).rows;
   const int32_t rows = together ? 128 : call.splits > 1 ? std::min(tile, 64) : tile;

@@ -63,6 +63,11 @@ struct HopperProduct {
   static __device__ int32_t first_index() { return static_cast<int32_t>(blockIdx.x) / kBlocks; }
   static __device__ int32_t index_step() { return static_cast<int32_t>(gridDim.x) / kBlocks; }
 
+  /// Whose weight a tile meets; -1: there is nothing to do.
+  static __device__ int32_t expert_of(const ProductCall& call, const Item& item) {
+    return call.group.experts == nullptr ? 0 : call.group.experts[item.token / kTokens];
+  }
+
   static __device__ int32_t in_128(const ProductCall& call) { return (call.k + kInputPad - 1) / kInputPad; }
   static __device__ int32_t stages_of_k(const ProductCall& call) { return in_128(call) * (2 / kDepth); }
   static __device__ int32_t segment_begin(const ProductCall& call, int32_t segment) {
@@ -81,13 +86,13 @@ struct HopperProduct {
     const int32_t items = Tiles::count(call), begin = begin_of(call), end = end_of(call);
     const int64_t tile_row = int64_t{stages_of_k(call)} * kDepth * kTileBytes;
     const bool streamed = Tiles::of_tokens(call) == 1;  // else other blocks read these weights, too
-    const auto load_weights = [&](const Item& item, int32_t stage_of_k, int32_t slot) {
+    const auto load_weights = [&](const Item& item, int32_t expert, int32_t stage_of_k, int32_t slot) {
       barrier_expect(&shared.full[slot], kStageBytes);
 #pragma unroll
       for (int g = 0; g < kWarpgroups; ++g) {
         // A warpgroup beyond the last output repeats its neighbour's tile; it stores nothing.
         const int32_t tile = min(item.feature / kTile + g, call.n / kTile - 1);
-        const char* const from = static_cast<const char*>(call.weight) + tile * tile_row;
+        const char* const from = static_cast<const char*>(call.weight) + expert * call.expert_stride + tile * tile_row;
         copy_bulk(shared.stages + slot * kStageBytes + g * kDepth * kTileBytes,
                   from + int64_t{stage_of_k} * kDepth * kTileBytes, kDepth * kTileBytes, &shared.full[slot],
                   streamed ? once : again);
@@ -104,17 +109,19 @@ struct HopperProduct {
     // ends.
     const int32_t first = first_index(), step = index_step();
     const Item head = Tiles::at(call, first);
-    if (call.weight_is_made) wait_for_predecessors();
-    const int32_t early = first < items ? min(ring, end - begin) : 0;
-    for (int32_t i = 0; i < early; ++i) load_weights(head, begin + i, i);
+    if (call.weight_is_made || call.group.experts != nullptr) wait_for_predecessors();
+    int32_t expert = first < items ? expert_of(call, head) : -1;
+    const int32_t early = expert >= 0 ? min(ring, end - begin) : 0;
+    for (int32_t i = 0; i < early; ++i) load_weights(head, expert, begin + i, i);
     wait_for_predecessors();
     for (int32_t i = 0; i < early; ++i) load_rows(head, begin + i, i);
     int32_t slot = early % ring, parity = early == ring ? 0 : 1, at = begin + early;
     for (int32_t index = first; index < items; index += step) {
       const Item item = Tiles::at(call, index);
-      for (; at < end; ++at) {
+      expert = expert_of(call, item);
+      for (; expert >= 0 && at < end; ++at) {
         barrier_wait(&shared.empty[slot], parity);
-        load_weights(item, at, slot);
+        load_weights(item, expert, at, slot);
         load_rows(item, at, slot);
         if (++slot == ring) slot = 0, parity ^= 1;
       }
@@ -220,6 +227,7 @@ struct HopperProduct {
     int32_t slot = 0, parity = 0;
     for (int32_t index = first_index(); index < items; index += step) {
       const Item item = Tiles::at(call, index);
+      if (expert_of(call, item) < 0) continue;
       float sum[kTokens / 2];
       if constexpr (kSegments) {
         consume_segments(call, shared, group, ring, slot, parity, sum);

@@ -149,6 +149,16 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+__global__ void __launch_bounds__(kThreads) gather_kernel(Matrix x, const int32_t* places, int32_t top_k, Matrix to) {
+  begin_kernel();
+  const int32_t place = static_cast<int32_t>(blockIdx.x), choice = places[place];
+  if (choice < 0) return;
+  const auto* const from =
+      reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(x.data) + choice / top_k * x.stride);
+  auto* const row = reinterpret_cast<uint4*>(static_cast<__nv_bfloat16*>(to.data) + place * to.stride);
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < to.cols / 8; i += kThreads) row[i] = from[i];
+}
+
 __global__ void __launch_bounds__(kThreads)
     gate_kernel(Matrix products, const int32_t* experts, const float* bias, GateRule rule, Matrix out) {
   begin_kernel();
@@ -206,6 +216,10 @@ void group_by_expert(cudaStream_t stream, const int32_t* chosen, int32_t choices
                      int32_t* rows, int32_t* experts) {
   start(stream, {1, kThreads, sizeof(int32_t) * static_cast<size_t>(n_experts)}, group_kernel, chosen, choices,
         n_experts, tile_rows, most_tiles(choices, n_experts, tile_rows), rows, experts);
+}
+
+void gather_places(cudaStream_t stream, const Matrix& x, const int32_t* places, int32_t top_k, const Matrix& to) {
+  start(stream, {rows_of(to), kThreads}, gather_kernel, x, places, top_k, to);
 }
 
 void gate_experts(cudaStream_t stream, const Matrix& products, const int32_t* experts, const float* bias,
