@@ -37,6 +37,13 @@ __device__ __forceinline__ uint32_t pair_of(const uint4& low, const uint4& high,
   return __byte_perm(a[i / 2], b[i / 2], i % 2 == 0 ? 0x5410 : 0x7632);
 }
 
+/// What decides which rows of a window share a tile.
+struct WindowRow {
+  KeyRange keys;  ///< without the row's own
+  int32_t table;
+  bool alone;  ///< sees itself
+};
+
 template <int kDim>
 struct Shared {
   /// Queries lie 64 bytes further apart than they are long: two rows that are read together meet all banks.
@@ -47,7 +54,8 @@ struct Shared {
   Extent extents[kWarps][kTileRows];
   float scales[kWarps][kTileRows];
   KeyRange ranges[kTileRows];  ///< keys that a query sees
-  bool is_last;                ///< of the blocks that share a tile's segments
+  WindowRow window[kTileRows];
+  bool is_last;  ///< of the blocks that share a tile's segments
 };
 
 /// The rows of a tile, and all keys that any of them sees.
@@ -57,19 +65,20 @@ struct Tile {
   KeyRange keys;
 };
 
-/// The tile that begins at `row`, before `last`.
-__device__ Tile tile_at(const AttentionCall& call, int32_t row, int32_t last) {
-  const HeadsCall& heads = call.heads;
-  Tile tile = {row, row + 1, {call.begin[row], call.end[row]}};
-  if (sees_itself(heads, row)) {
+/// The tile that begins at `row`, of rows before `last`. rows: of the window from `row` on.
+__device__ Tile tile_at(const WindowRow* rows, int32_t row, int32_t last) {
+  const WindowRow& first = rows[0];
+  Tile tile = {row, row + 1, first.keys};
+  if (first.alone) {
     ++tile.keys.end;
     return tile;
   }
   for (; tile.end < last; ++tile.end) {
-    const int32_t r = tile.end, begin = call.begin[r], end = call.end[r];
-    if (heads.tables[r] != heads.tables[row] || sees_itself(heads, r)) break;
-    if (begin > tile.keys.end || end < tile.keys.begin) break;  // keys between them may never have been written
-    tile.keys = {min(tile.keys.begin, begin), max(tile.keys.end, end)};
+    const WindowRow& next = rows[tile.end - row];
+    if (next.table != first.table || next.alone) break;
+    // Keys between them may never have been written.
+    if (next.keys.begin > tile.keys.end || next.keys.end < tile.keys.begin) break;
+    tile.keys = {min(tile.keys.begin, next.keys.begin), max(tile.keys.end, next.keys.end)};
   }
   return tile;
 }
@@ -249,16 +258,23 @@ __global__ void __launch_bounds__(kThreads, kResident)
     if (is_wide(call, wide, min(wide + call.wide_rows, heads.rows), call.wide_rows, keys)) return;
   }
 
+  // At once: row by row, each would wait for the one before it.
+  if (tid < last - window) {
+    const int32_t r = window + tid;
+    shared.window[tid] = {{call.begin[r], call.end[r]}, heads.tables[r], sees_itself(heads, r)};
+  }
+  __syncthreads();
   for (int32_t row = window; row < last;) {
-    const Tile tile = tile_at(call, row, last);
+    const Tile tile = tile_at(shared.window + (row - window), row, last);
     row = tile.end;
     if (windows.of_one_row && tile.first != block) {
       if (tile.first > block) return;
       continue;
     }
     const int32_t queries = (tile.end - tile.first) * here;
-    const bool alone = sees_itself(heads, tile.first);
-    const int32_t table = heads.tables[tile.first];
+    const WindowRow& first_row = shared.window[tile.first - window];
+    const bool alone = first_row.alone;
+    const int32_t table = first_row.table;
     const auto* const rows = static_cast<const __nv_bfloat16*>(heads.qkv);
 #pragma unroll
     for (int32_t j = 0; j < kTileRows * kDim / kThreads; ++j) {
@@ -274,15 +290,15 @@ __global__ void __launch_bounds__(kThreads, kResident)
       shared.own[tid / kDim][tid % kDim] = rows[tile.first * heads.stride + int64_t{head} * kDim + tid % kDim];
     }
     if (tid < kTileRows) {
-      const int32_t r = tile.first + min(tid, queries - 1) / here;
-      shared.ranges[tid] = {call.begin[r], call.end[r] + (alone ? 1 : 0)};
+      const KeyRange keys = shared.window[tile.first - window + min(tid, queries - 1) / here].keys;
+      shared.ranges[tid] = {keys.begin, keys.end + (alone ? 1 : 0)};
     }
     const Cut<kDim, kResident> cut = {call,
                                       shared,
                                       heads.page_tables[table],
                                       heads.branches != nullptr ? heads.branches[table] : Branch{0, 0, nullptr},
                                       kv_head,
-                                      alone ? call.end[tile.first] : -1};
+                                      alone ? first_row.keys.end : -1};
     __syncthreads();
 
     Extent total[kMine];
@@ -409,7 +425,8 @@ void launch(cudaStream_t stream, const AttentionCall& call) {
   const int32_t blocks = windows.of_one_row ? heads.rows : full;
   int32_t segments = 1;
   if (call.partial != nullptr) {
-    segments = std::clamp((kEnoughBlocks + full * columns - 1) / (full * columns), 1, call.max_segments);
+    // Most of the blocks have nothing to do where rows share tiles, and wait for their turn all the same.
+    segments = std::clamp((2 * kEnoughBlocks + blocks * columns - 1) / (blocks * columns), 1, call.max_segments);
   }
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(columns), static_cast<unsigned>(segments));
   // Rows of a sequence share tiles, so that there may be fewer with work.

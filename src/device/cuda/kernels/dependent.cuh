@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Dependent launches: on compute capability 9.0 a kernel may start while the one before it in the stream still runs, so that
-// its launch and what it does before its wait cost no time. Before its wait it may rely on nothing that kernels write: on
-// weights alone. Every block waits before it ends, so that the end of a kernel is the end of all before it; so a kernel can
-// let the next one start first thing.
+// Dependent launches: on compute capability 9.0 a kernel may start while the one before it in the stream still runs, so
+// that its launch and what it does before its wait cost no time. Before its wait it may rely on nothing that kernels
+// write: on weights, and on what the host uploads for a pass (rows, page tables), since kernels wait for copies before
+// them and a kernel starts after the one before it started. Every block waits before it ends, so that the end of a
+// kernel is the end of all before it; so a kernel can let the next one start first thing.
 
 #include <cuda_runtime_api.h>
 
@@ -34,8 +35,8 @@ __device__ __forceinline__ void begin_kernel() {
   wait_for_predecessors();
 }
 
-/// Whether the calling thread's GPU runs the code for 9.0, which waits. Other GPUs run code that does not, so theirs must
-/// not start early; one such GPU in use is enough for none to do so.
+/// Whether the calling thread's GPU runs the code for 9.0, which waits. Other GPUs run code that does not, so theirs
+/// must not start early; one such GPU in use is enough for none to do so.
 inline bool kernels_wait() {
   static OncePerDevice asked;
   static std::atomic<bool> all_wait = true;

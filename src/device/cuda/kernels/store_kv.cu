@@ -26,18 +26,31 @@ __device__ __forceinline__ __nv_bfloat16* place_of(const HeadsCall& heads, int32
 
 __global__ void __launch_bounds__(32 * kWarps) store_kernel(const __grid_constant__ StoreCall call) {
   __shared__ float numbers[kWarps][kMaxHeadDim];
-  begin_kernel();
+  constexpr int kPairs = kMaxHeadDim / 64;  // of a lane, that are turned
+  let_successor_start();
   const HeadsCall& heads = call.heads;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int32_t n_heads = heads.q_heads + 2 * heads.n_kv_heads;
   const int64_t index = int64_t{blockIdx.x} * kWarps + warp;
-  if (index >= int64_t{heads.rows} * n_heads) return;
+  if (index >= int64_t{heads.rows} * n_heads) return wait_for_predecessors();
   const auto row = static_cast<int32_t>(index / n_heads), head = static_cast<int32_t>(index % n_heads);
   const int32_t d = heads.head_dim, position = heads.positions[row];
   const bool is_value = head >= heads.q_heads + heads.n_kv_heads;
   auto* const at = static_cast<__nv_bfloat16*>(heads.qkv) + row * heads.stride + int64_t{head} * d;
-  // The place is found while the numbers are on their way: it is at the end of a chain of loads.
+  // Where a row goes and how far it is turned was uploaded, and no kernel writes it.
   __nv_bfloat16* const to = place_of(heads, row, head, position);
+  const int32_t half = call.rotary_dim / 2;
+  float cos[kPairs], sin[kPairs];
+  if (!is_value) {
+    if (position < 0 || position >= call.max_position) __trap();
+#pragma unroll
+    for (int j = 0; j < kPairs; ++j) {
+      const int32_t i = lane + 32 * j;
+      if (i >= half) break;
+      cos[j] = call.cos[int64_t{position} * half + i], sin[j] = call.sin[int64_t{position} * half + i];
+    }
+  }
+  wait_for_predecessors();
   float* const x = numbers[warp];
   for (int32_t i = lane; i < d; i += 32) x[i] = __bfloat162float(at[i]);
   __syncwarp();
@@ -50,13 +63,13 @@ __global__ void __launch_bounds__(32 * kWarps) store_kernel(const __grid_constan
       for (int32_t i = lane; i < d; i += 32) x[i] = x[i] * scale * norm[i];
       __syncwarp();
     }
-    if (position < 0 || position >= call.max_position) __trap();
-    const int32_t half = call.rotary_dim / 2;
-    for (int32_t i = lane; i < half; i += 32) {
-      const float cos = call.cos[int64_t{position} * half + i], sin = call.sin[int64_t{position} * half + i];
+#pragma unroll
+    for (int j = 0; j < kPairs; ++j) {
+      const int32_t i = lane + 32 * j;
+      if (i >= half) break;
       const float a = x[i], b = x[i + half];
-      x[i] = a * cos - b * sin;
-      x[i + half] = b * cos + a * sin;
+      x[i] = a * cos[j] - b * sin[j];
+      x[i + half] = b * cos[j] + a * sin[j];
     }
     __syncwarp();
     for (int32_t i = lane; i < d; i += 32) at[i] = __float2bfloat16_rn(x[i]);
