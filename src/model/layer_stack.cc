@@ -150,19 +150,24 @@ void LayerStack::commit(Ops& ops, const KvMemory& kv, const BranchTable& branch,
 }
 
 Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const KvMemory& kv, StackWorkspace& workspace,
-                           const AuxHiddenRequest& aux) const {
+                           const AuxHiddenRequest& aux, const StackEnds& ends) const {
   const bool last_is_aux = !aux.layers.empty() && aux.layers.back().layer == config_.n_layers - 1;
   // What the last layer adds to a row that is no output is not read; only what its mixer keeps is. Convolutions read
   // it.
   const bool few =
       !last_is_aux && !config_.block_conv && kWorthGathering * (batch.n() - batch.n_outputs()) >= batch.n();
   const Pass pass = {batch, kv, workspace, aux, few};
-  const auto run = [&] { run_layers(ops, pass); };
+  const Tensor kept = workspace.kept.narrow(batch.n_outputs());
+  const Tensor all = workspace.x.narrow(batch.n());
+  const Tensor x = few || all.rows != kept.rows ? kept : all;
+  const auto run = [&] {
+    if (ends.before) ends.before();
+    run_layers(ops, pass);
+    if (ends.after) ends.after(x);
+  };
   ops.run_pass(key_of(pass), std::ref(run));
   workspace.progress_ns.store(now_ns(), std::memory_order_relaxed);
-  const Tensor kept = workspace.kept.narrow(batch.n_outputs());
-  const Tensor x = workspace.x.narrow(batch.n());
-  return few || x.rows != kept.rows ? kept : x;
+  return x;
 }
 
 // Other than the stack's own weights, which stay where they are.

@@ -62,6 +62,13 @@ struct AuxHiddenRequest {
   }
 };
 
+/// What stands before the layers and after them, within the same recorded pass: it follows from the batch, the stack
+/// and its workspace alone. Either may be empty.
+struct StackEnds {
+  std::function<void()> before;
+  std::function<void(Tensor x)> after;  ///< x: what LayerStack::forward() returns
+};
+
 /// Binds the mixer of layer `layer`, whose tensors' names begin with `base`.
 using BindMixer = std::function<std::unique_ptr<Mixer>(WeightBinder& binder, const std::string& base, int32_t layer)>;
 
@@ -82,7 +89,7 @@ class LayerStack {
   /// Runs all layers on workspace.x (first batch.n() rows), writing what they keep of every row to the memory. Returns
   /// the residual stream of the batch's outputs [batch.n_outputs(), hidden], in the workspace.
   Tensor forward(Ops& ops, const RowBatch& batch, const KvMemory& kv, StackWorkspace& workspace,
-                 const AuxHiddenRequest& aux) const;
+                 const AuxHiddenRequest& aux, const StackEnds& ends = {}) const;
 
   const StackConfig& config() const { return config_; }
   const Mixer& mixer(int32_t layer) const { return *layers_[static_cast<size_t>(layer)].mixer; }

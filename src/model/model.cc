@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "base/error.h"
@@ -117,14 +118,17 @@ void Model::reserve(int32_t max_rows) { workspace_ = std::make_unique<StackWorks
 
 Tensor Model::forward(const RowBatch& batch, const KvMemory& kv, const AuxHiddenRequest& aux) {
   StackWorkspace& workspace = *workspace_;
-  ops_.embed(*embedding_, batch.rows().ids, config_.embedding_scale, workspace.x.narrow(batch.n()));
-  if (layer_embeddings_ && batch.n() > 0) {
-    layer_embeddings_->make(ops_, batch.rows().ids, workspace.x.narrow(batch.n()), workspace.embeddings);
-  }
-  const Tensor x = stack_.forward(ops_, batch, kv, workspace, aux);
-  const Tensor out = workspace.normed.narrow(x.rows);
-  ops_.rms_norm(x, norm_.data(), config_.stack.norm_eps, out);
-  return out;
+  const auto embed = [&] {
+    ops_.embed(*embedding_, batch.rows().ids, config_.embedding_scale, workspace.x.narrow(batch.n()));
+    if (layer_embeddings_ && batch.n() > 0) {
+      layer_embeddings_->make(ops_, batch.rows().ids, workspace.x.narrow(batch.n()), workspace.embeddings);
+    }
+  };
+  const auto norm = [&](Tensor x) {
+    ops_.rms_norm(x, norm_.data(), config_.stack.norm_eps, workspace.normed.narrow(x.rows));
+  };
+  const Tensor x = stack_.forward(ops_, batch, kv, workspace, aux, {std::ref(embed), std::ref(norm)});
+  return workspace.normed.narrow(x.rows);
 }
 
 void Model::head(Tensor hidden, Tensor out) const {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of the GPU, and the words of errors.
 
+#include <chrono>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "cuda/on_gpu.h"
 
@@ -70,6 +72,52 @@ TEST_F(MemoryOnGpu, IsReadCopiedAndMultipliedAtAPossibleRate) {
   const double products = probe->multiply();
   EXPECT_GT(products, 1e13);  // slower than any GPU this runs on
   EXPECT_LT(products, 5e15);  // faster than any: nothing was multiplied
+}
+
+// Kernels one by one, with a pause between them, and recorded.
+TEST_F(MemoryOnGpu, SaysWhenItWorksAndWhenItWaits) {
+  constexpr int32_t kRows = 4096, kCols = 4096;
+  const auto buffer = ops_->allocate(sizeof(float) * kRows * kCols);
+  const Tensor x = {buffer->data(), kRows, kCols, kCols, DType::kF32};
+  const Tensor few = x.narrow(256);
+  const auto probe = ops_->device_probe(1);
+  float word = 0;
+  const auto wait = [&] { ops_->download(buffer->data(), &word, sizeof(word)); };
+  const auto work = [&] {
+    for (int i = 0; i < 200; ++i) ops_->scale(x, 1);
+    wait();
+  };
+  probe->watch();
+  work();
+  const DeviceWork alone = probe->work();
+  EXPECT_EQ(alone.loose_launches, 200);
+  EXPECT_GT(alone.seconds, 1e-3);  // 27 GB are read and written
+  EXPECT_LT(alone.idle, 0.01 * alone.seconds);
+
+  probe->watch();
+  work();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  work();
+  const DeviceWork apart = probe->work();
+  EXPECT_EQ(apart.loose_launches, 400);
+  EXPECT_GT(apart.idle, 0.05);
+  EXPECT_NEAR(apart.seconds - apart.idle, 2 * alone.seconds, 0.2 * alone.seconds);
+
+  const auto pass = [&] {
+    for (int i = 0; i < 50; ++i) ops_->scale(few, 1);
+  };
+  const PassKey key(this, few.rows);
+  for (int i = 0; i < 40; ++i) ops_->run_pass(key, pass);  // recorded by now
+  wait();
+  probe->watch();
+  for (int i = 0; i < 10; ++i) {
+    ops_->run_pass(key, pass);
+    wait();
+  }
+  const DeviceWork recorded = probe->work();
+  EXPECT_EQ(recorded.loose_launches, 0);
+  EXPECT_GT(recorded.seconds, recorded.idle);
+  EXPECT_GT(recorded.idle, 0);
 }
 
 }  // namespace

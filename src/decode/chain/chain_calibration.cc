@@ -12,6 +12,8 @@ namespace ashlar {
 namespace {
 
 constexpr int32_t kMaxRows = 64;
+constexpr int32_t kMostRows = 512;  // where 64 take less than kFlat times one row
+constexpr double kFlat = 2.0;
 constexpr int32_t kWideRows = 16;      // of passes over a context
 constexpr int32_t kMaxContext = 2048;  // tokens that attention is measured over
 constexpr int32_t kMinContext = 256;   // with fewer, the difference is noise
@@ -33,6 +35,11 @@ void add_context(PassCost& cost, const Size& few, const Size& many, int64_t Size
   };
   if (many.rows > few.rows) cost.row_key = std::max(0.0, (beyond(many) - beyond(few)) / (many.rows - few.rows));
   cost.key = std::max(0.0, beyond(few) - few.rows * cost.row_key);
+}
+
+const Size* find(std::span<const Size> sizes, int32_t rows) {
+  const auto found = std::ranges::find(sizes, rows, &Size::rows);
+  return found == sizes.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -58,11 +65,15 @@ int32_t ChainDecoder::calibration_context(int32_t rows) const {
 // on. Sizes take turns, so that a disturbance does not hit one of them alone. A row more than a power of two may cost a
 // block of rows more: where products take sixteen rows at once, drafts that fill them up are nearly free and the next
 // one is dear. The largest sizes of all are measured too: a line through two sizes next to each other says nothing of
-// what lies beyond. Of a model so large that there is time for two sizes only, these are one row and sixteen.
+// what lies beyond. Where many rows take little more than one, as on a device with far more arithmetic than bandwidth,
+// what lies beyond begins to rise somewhere: up to kMostRows are measured there. Of a model so large that there is time
+// for two sizes only, these are one row and sixteen.
 void ChainDecoder::calibrate(int32_t max_slots) {
   const int32_t most = std::min({kMaxRows, batch_->max_rows(), max_positions(), kLogitRows});
   const int32_t max_sequences = std::min(max_slots, kv_->pages() / pages_of_block());
   const int32_t max_drafted = std::min(most, max_width() * max_sequences);
+  const int32_t max_verified =
+      std::min({kMostRows, batch_->max_rows(), max_positions(), max_width() * max_slots, kv_->pages() * kPageTokens});
   const int32_t wide = std::min({kWideRows, most, max_width()});
   const int32_t context = wide < 2 ? 0 : calibration_context(wide);
   if (context > 0) kv_->clear((context + wide) / kPageTokens + 1);
@@ -79,14 +90,20 @@ void ChainDecoder::calibrate(int32_t max_slots) {
   const int64_t begin = now_ns();
   const auto measure = [&](int32_t rows, int32_t after) {
     taken(rows, after, false);  // the first of its size finds cold memory
+    const int32_t sequences = sequences_of(rows);
     const bool drafts =
-        proposer_ && rows <= max_drafted && rows >= 2 * sequences_of(rows);  // a last token drafts nothing
+        proposer_ && sequences <= max_sequences && rows >= 2 * sequences;  // a last token drafts nothing
+    if (drafts && rows > kMaxRows) taken(rows, after, true);               // scratch memory grows
     sizes.push_back({rows, after, taken(rows, after, false), drafts ? taken(rows, after, true) : 0});
   };
   for (const int32_t rows : {1, 16, 4, 8, 2, 32, kMaxRows, 9, 17, 33, most, max_drafted}) {
     if (rows < 1 || rows > most || (sizes.size() >= 2 && now_ns() - begin > kTooLong)) continue;
-    if (std::any_of(sizes.begin(), sizes.end(), [rows](const Size& size) { return size.rows == rows; })) continue;
+    if (find(sizes, rows) != nullptr) continue;
     measure(rows, 0);
+  }
+  const Size* const many = find(sizes, kMaxRows);
+  if (many != nullptr && static_cast<double>(many->verify) < kFlat * static_cast<double>(find(sizes, 1)->verify)) {
+    for (int32_t rows = 2 * kMaxRows; rows <= max_verified && now_ns() - begin <= kTooLong; rows *= 2) measure(rows, 0);
   }
   std::sort(sizes.begin(), sizes.end(), [](const Size& a, const Size& b) { return a.rows < b.rows; });
   const size_t without = sizes.size();
@@ -155,7 +172,10 @@ int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, int32_t cont
       batch_->add_row(0, context + r, context + rows);
       batch_->want_output();
     }
-    model_.head_argmax(model_.forward(*batch_, *kv_, aux_request()), choices_.device());
+    const Tensor hidden = model_.forward(*batch_, *kv_, aux_request());
+    for (int32_t first = 0; first < rows; first += kLogitRows) {
+      model_.head_argmax(hidden.part(first, std::min(kLogitRows, rows - first)), choices_.device());
+    }
     choices_.download(1);  // a pass is over when its result is there
   }
   return now_ns() - begin;

@@ -93,7 +93,8 @@ class StepCosts {
 
  private:
   enum Kind : uint8_t { kVerify, kPlain, kDraft, kKinds };
-  static constexpr int32_t kClasses = 20;  // of passes: [i] has i + 1 rows up to 16, then 32, 64, 128, and all beyond
+  static constexpr int32_t kClasses =
+      24;  // of passes: [i] has i + 1 rows up to 16, then 32, 64, to 2,048, and all beyond
 
   static int32_t row_class(double rows);
   double corrected(Kind kind, const PassCost& cost, const PassLoad& load) const {

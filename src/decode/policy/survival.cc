@@ -54,11 +54,16 @@ SurvivalEstimates::SurvivalEstimates(int32_t max_slots) : slots_(static_cast<siz
   }
 }
 
+void SurvivalEstimates::begin_anew(Slot& slot) const {
+  slot.survival = common_;
+  slot.passes = std::min(kGuessedPasses + verified_passes_, 1 / kSlotRate);
+}
+
 bool SurvivalEstimates::begin(int32_t slot) {
   Slot& own = slots_[slot];
   if (!own.admitted) return false;
-  own.survival = common_;
   own.admitted = false;
+  begin_anew(own);
   return true;
 }
 
@@ -68,16 +73,25 @@ double SurvivalEstimates::next_common_rate() {
   return std::max(kCommonRate, 1.0 / (kGuessedPasses + ++verified_passes_));
 }
 
+// An estimate that began as a guess yields to what is seen as fast as the guess itself, and takes in what others
+// showed.
+double SurvivalEstimates::next_rate(Slot& slot) {
+  if (slot.passes < std::min(kGuessedPasses + verified_passes_, 1 / kSlotRate)) begin_anew(slot);
+  return std::max(kSlotRate, 1.0 / ++slot.passes);
+}
+
 void SurvivalEstimates::observe(int32_t slot, int32_t drafted, int32_t accepted) {
   if (drafted == 0) return;
   begin(slot);
-  slots_[slot].survival.observe(drafted, accepted, kSlotRate);
+  Slot& own = slots_[slot];
+  own.survival.observe(drafted, accepted, next_rate(own));
   common_.observe(drafted, accepted, next_common_rate());
 }
 
 void SurvivalEstimates::observe(int32_t slot, std::span<const float> chances, double expected, int32_t accepted) {
   begin(slot);
-  slots_[slot].survival.observe(chances, expected, accepted, kSlotRate);
+  Slot& own = slots_[slot];
+  own.survival.observe(chances, expected, accepted, next_rate(own));
   common_.observe(chances, expected, accepted, next_common_rate());
 }
 

@@ -52,10 +52,13 @@ class SurvivalEstimates {
   struct Slot {
     Survival survival;
     bool admitted = true;  // and nothing else is known: the common estimate counts
+    double passes = 0;     // that the estimate counts for
   };
   static constexpr double kGuessedPasses = 8;  // what the first guess counts for
 
   double next_common_rate();
+  double next_rate(Slot& slot);
+  void begin_anew(Slot& slot) const;
 
   Survival common_;             // of all sequences, slowly moving
   double verified_passes_ = 0;  // passes that moved it

@@ -11,13 +11,13 @@ namespace {
 constexpr int32_t kPlainRuns = 16;
 /// A pass of more rows keeps the GPU busy for longer than its launches take.
 constexpr int32_t kMostRows = 512;
-constexpr int32_t kMostGraphs = 32;  ///< docs/gpu.md says what they take
+constexpr int32_t kMostGraphs = 64;  ///< docs/gpu.md says what they take
 constexpr size_t kMostKeys = 512;
 
 }  // namespace
 
 void Graphs::run(const PassKey& key, const std::function<void()>& pass) {
-  if (!key.is_whole() || key.rows() > kMostRows) return pass();
+  if (records_ || !key.is_whole() || key.rows() > kMostRows) return pass();
   if (const uint64_t freed = memory_.freed(); freed != freed_) {
     clear();
     freed_ = freed;
@@ -29,19 +29,24 @@ void Graphs::run(const PassKey& key, const std::function<void()>& pass) {
   known.used = ++count_;
   if (known.graph == nullptr && known.is_recordable && ++known.runs > kPlainRuns) record(known, pass);
   if (known.graph == nullptr) return pass();
-  check(cudaGraphLaunch(known.graph, memory_.stream()), "cudaGraphLaunch");
+  check(cudaGraphLaunch(known.graph, memory_.stream_of_passes()), "cudaGraphLaunch");
 }
 
 void Graphs::record(Known& known, const std::function<void()>& pass) {
   known.is_recordable = false;
   cudaGraph_t graph = nullptr;
+  records_ = true;
   try {
     Memory::Recording recording(memory_);
+    memory_.mark_recording(false);
     pass();
+    memory_.mark_recording(true);
     graph = recording.take();
   } catch (const Error&) {  // it runs as it is, and says then what is wrong, if it still is
+    records_ = false;
     return;
   }
+  records_ = false;
   // Memory that was freed meanwhile may be what the first kernels are to use.
   if (graph != nullptr && memory_.freed() == freed_) known.graph = executable(graph);
   known.is_recordable = known.graph != nullptr;
@@ -59,7 +64,7 @@ cudaGraphExec_t Graphs::executable(cudaGraph_t graph) {
   }
   if (made == nullptr && cudaGraphInstantiate(&made, graph, 0) != cudaSuccess) return nullptr;
   // Takes memory of the GPU, which the launch is not to fail for.
-  if (cudaGraphUpload(made, memory_.stream()) != cudaSuccess) {
+  if (cudaGraphUpload(made, memory_.stream_of_passes()) != cudaSuccess) {
     cudaGraphExecDestroy(made);
     return nullptr;
   }

@@ -43,6 +43,7 @@ class Graphs {
   uint64_t freed_ = 0;  ///< of memory, when the first of the keys came
   uint64_t count_ = 0;
   int32_t graphs_ = 0;
+  bool records_ = false;  ///< a pass within one that is recorded becomes part of it
   std::unordered_map<PassKey, Known, PassKey::Hash> passes_;
 };
 

@@ -67,9 +67,45 @@ Memory::~Memory() {
   cudaStreamDestroy(stream_);
 }
 
-cudaStream_t Memory::stream() const {
+cudaStream_t Memory::queue() const {
   enter_device(device_);
   return records_here() ? recorder_ : stream_;
+}
+
+cudaStream_t Memory::stream() {
+  const cudaStream_t to = queue();
+  if (to == stream_) {
+    loose_launches_.fetch_add(1, std::memory_order_relaxed);
+    begin_loose();
+  }
+  return to;
+}
+
+cudaStream_t Memory::stream_of_passes() {
+  end_loose();
+  return queue();
+}
+
+void Memory::watch(Stamps* stamps) {
+  end_loose();
+  if (stamps_.exchange(stamps, std::memory_order_relaxed) == stamps) return;
+  freed_.fetch_add(1, std::memory_order_relaxed);  // recordings have stamps, or none
+}
+
+void Memory::mark_recording(bool end) {
+  if (Stamps* const stamps = stamps_.load(std::memory_order_relaxed); stamps != nullptr) stamp(queue(), stamps, end);
+}
+
+void Memory::begin_loose() {
+  Stamps* const stamps = stamps_.load(std::memory_order_relaxed);
+  if (stamps == nullptr || is_loose_.exchange(true, std::memory_order_relaxed)) return;
+  stamp(stream_, stamps, false);
+}
+
+void Memory::end_loose() {
+  Stamps* const stamps = stamps_.load(std::memory_order_relaxed);
+  if (stamps == nullptr || !is_loose_.exchange(false, std::memory_order_relaxed)) return;
+  stamp(stream_, stamps, true);
 }
 
 std::unique_ptr<Buffer> Memory::allocate(size_t bytes) { return std::make_unique<StreamBuffer>(*this, bytes); }
@@ -110,7 +146,7 @@ void Memory::upload(const void* from, std::byte* to, size_t bytes) {
     }
     const size_t part = std::min(bytes, kPinned - used_);
     std::memcpy(outgoing_ + used_, next, part);
-    check(cudaMemcpyAsync(to, outgoing_ + used_, part, cudaMemcpyHostToDevice, stream()), "copying to the GPU");
+    check(cudaMemcpyAsync(to, outgoing_ + used_, part, cudaMemcpyHostToDevice, queue()), "copying to the GPU");
     used_ = std::min(kPinned, (used_ + part + kAlignment - 1) / kAlignment * kAlignment);
     next += part, to += part, bytes -= part;
   }
@@ -120,9 +156,10 @@ void Memory::download(const std::byte* from, void* to, size_t bytes) {
   ASHLAR_CHECK(!records_here());
   const std::lock_guard lock(mutex_);
   auto* next = static_cast<std::byte*>(to);
+  end_loose();
   while (bytes > 0) {
     const size_t part = std::min(bytes, kPinned);
-    check(cudaMemcpyAsync(incoming_, from, part, cudaMemcpyDeviceToHost, stream()), "copying from the GPU");
+    check(cudaMemcpyAsync(incoming_, from, part, cudaMemcpyDeviceToHost, queue()), "copying from the GPU");
     wait();
     std::memcpy(next, incoming_, part);
     from += part, next += part, bytes -= part;
@@ -141,7 +178,8 @@ std::byte* Memory::fetch(const std::byte* from, size_t bytes) {
     fetched_size_ = bytes;
   }
   const std::lock_guard lock(mutex_);
-  check(cudaMemcpyAsync(fetched_, from, bytes, cudaMemcpyDeviceToHost, stream()), "copying from the GPU");
+  end_loose();
+  check(cudaMemcpyAsync(fetched_, from, bytes, cudaMemcpyDeviceToHost, queue()), "copying from the GPU");
   wait();
   used_ = 0;
   return fetched_;
@@ -150,7 +188,7 @@ std::byte* Memory::fetch(const std::byte* from, size_t bytes) {
 void Memory::copy(const std::byte* from, std::byte* to, size_t bytes) {
   ASHLAR_CHECK(!records_here());
   if (bytes == 0) return;
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()), "copying on the GPU");
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, queue()), "copying on the GPU");
 }
 
 void* Scratch::reserve(size_t bytes) {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "device/cuda/stamps.h"
 #include "device/ops.h"
 
 namespace ashlar::cuda {
@@ -24,9 +25,11 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
 
   int32_t device() const { return device_; }
-  /// Where kernels go, for the calling thread, which works on this GPU from now on: to the stream or, from a thread
+  /// Where a kernel goes, for the calling thread, which works on this GPU from now on: to the stream or, from a thread
   /// that records, to its recording.
-  cudaStream_t stream() const;
+  cudaStream_t stream();
+  /// Where a recorded pass goes: to the stream, among what the calling thread asks of it.
+  cudaStream_t stream_of_passes();
 
   /// While it lives, what its thread asks of stream() is written down and not done. Memory is made and freed as ever.
   class Recording {
@@ -43,8 +46,16 @@ class Memory {
     bool records_ = true;
   };
 
-  /// Buffers that were freed so far.
+  /// Changes when what was recorded before may be right no more: with every buffer that is freed.
   uint64_t freed() const { return freed_.load(std::memory_order_relaxed); }
+
+  /// From now on stamps say when the stream works, where the host might keep it waiting: before and after recorded
+  /// passes, and kernels between two of them or two waits. Null: no more. Not while others ask anything of the stream.
+  void watch(Stamps* stamps);
+  /// A stamp at an end of what is recorded, if stamps are wanted.
+  void mark_recording(bool end);
+  /// Kernels, or a few that belong together, that did not become part of a recording.
+  int64_t loose_launches() const { return loose_launches_.load(std::memory_order_relaxed); }
 
   /// Zeroed. It must go before this object.
   std::unique_ptr<Buffer> allocate(size_t bytes);
@@ -60,6 +71,9 @@ class Memory {
  private:
   class StreamBuffer;
   void wait();
+  cudaStream_t queue() const;
+  void begin_loose();
+  void end_loose();
   bool records_here() const { return recording_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
 
   const int32_t device_;
@@ -67,6 +81,9 @@ class Memory {
   cudaStream_t recorder_ = nullptr;  ///< nothing ever runs there
   std::atomic<std::thread::id> recording_{};
   std::atomic<uint64_t> freed_{0};
+  std::atomic<int64_t> loose_launches_{0};
+  std::atomic<Stamps*> stamps_ = nullptr;
+  std::atomic<bool> is_loose_ = false;  ///< kernels were launched since the last stamp, which was a beginning
   cudaMemPool_t pool_ = nullptr;
   // Pinned memory, which the GPU reads and writes while the host goes on.
   std::mutex mutex_;

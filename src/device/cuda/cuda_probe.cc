@@ -2,6 +2,8 @@
 // How fast this GPU moves what lies in its memory, and multiplies, by its own clock.
 
 #include <algorithm>
+#include <cstddef>
+#include <vector>
 
 #include "base/error.h"
 #include "device/cuda/cuda_ops_impl.h"
@@ -44,6 +46,9 @@ class CudaProbe final : public DeviceProbe {
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, memory.device()),
           "cudaDeviceGetAttribute");
   }
+  ~CudaProbe() override {
+    if (watches_) memory_.watch(nullptr);
+  }
 
   int64_t bytes() const override { return bytes_; }
   double read() override {
@@ -64,8 +69,36 @@ class CudaProbe final : public DeviceProbe {
     const double seconds = timed([&] { operations = multiply(rounds); });
     return operations / seconds;
   }
+  void watch() override {
+    static_assert(sizeof(Stamps) < kLeastBytes);
+    watches_ = true;
+    memory_.watch(stamps());
+    const uint32_t none = 0;
+    memory_.upload(&none, buffer_->data() + offsetof(Stamps, n), sizeof(none));
+    launches_before_ = memory_.loose_launches();
+  }
+  DeviceWork work() override {
+    uint32_t n = 0;
+    memory_.download(buffer_->data() + offsetof(Stamps, n), &n, sizeof(n));
+    std::vector<uint64_t> at(n);
+    memory_.download(buffer_->data() + offsetof(Stamps, at), at.data(), sizeof(uint64_t) * n);
+    DeviceWork work;
+    work.loose_launches = memory_.loose_launches() - launches_before_;
+    if (at.empty()) return work;
+    // In stream order: begin, end, begin, end.
+    uint64_t busy = 0;
+    for (size_t i = 1; i < at.size(); ++i) {
+      if (at[i] % 2 == 1 && at[i - 1] % 2 == 0) busy += at[i] / 2 - at[i - 1] / 2;
+    }
+    const uint64_t all = at.back() / 2 - at.front() / 2;
+    work.seconds = static_cast<double>(all) * 1e-9;
+    work.idle = static_cast<double>(all - busy) * 1e-9;
+    return work;
+  }
 
  private:
+  Stamps* stamps() { return reinterpret_cast<Stamps*>(buffer_->data()); }
+
   double multiply(int32_t rounds) {
     auto* const sink = reinterpret_cast<float*>(buffer_->data() + bytes_);
     const double operations = hopper_ ? multiply_hopper(memory_.stream(), rounds, multiprocessors_, sink)
@@ -87,6 +120,8 @@ class CudaProbe final : public DeviceProbe {
   int64_t bytes_;
   std::unique_ptr<Buffer> buffer_;
   int32_t multiprocessors_ = 0;
+  bool watches_ = false;
+  int64_t launches_before_ = 0;
   Event begin_, end_;
 };
 

@@ -279,6 +279,23 @@ void measure_concurrency(const BenchSubject& subject, const Engines& engines, co
   }
 }
 
+// How long the device waits for the host in steps of one answer, while an engine plans ahead.
+void measure_work(const BenchSubject& subject, const Engines& engines, BenchResult& result) {
+  const std::unique_ptr<DeviceProbe> probe = subject.ops->device_probe(1);
+  if (!probe) return;
+  const auto of = [&](Engine& engine, bool plain) {
+    return measure_step_work(*probe, std::max(result.max_tokens, kConcurrentTokens),
+                             [&](int32_t index, int32_t tokens) {
+                               const Request request = make_request(subject, static_cast<size_t>(index), tokens);
+                               AnswerSpeed speed;
+                               answer(engine, plain ? one_at_a_time(request) : request, speed);
+                               return static_cast<int64_t>(speed.steps);
+                             });
+  };
+  result.plain_work = of(*engines.plain, true);
+  if (const auto& cycles = engines.block ? engines.block : engines.drafted) result.cycle_work = of(*cycles, false);
+}
+
 // The answers that drafts are to be made of.
 void learn_answers(const BenchSubject& subject, Engine& plain, const BenchOptions& options,
                    SimulatedDrafts& simulated) {
@@ -296,6 +313,7 @@ void measure_engines(const BenchSubject& subject, const std::shared_ptr<Simulate
   if (simulated) learn_answers(subject, *engines.plain, result.options, *simulated);
   measure_answers(subject, engines, progress, result);
   measure_concurrency(subject, engines, progress, result);
+  measure_work(subject, engines, result);
 }
 
 WeightBytes weight_bytes(const BenchSubject& subject) {

@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "measure/engine/bandwidth.h"
 #include "measure/engine/interleave.h"
+#include "measure/engine/step_work.h"
 #include "measure/evaluation/acceptance.h"
 #include "model/model.h"
 
@@ -90,6 +91,7 @@ struct BenchResult {
   bool shortened = false;               ///< something had to give way to options.seconds
   int64_t compared = 0, identical = 0;  ///< drafted answers with plain ones
   std::vector<Concurrency> concurrency;
+  StepWork plain_work, cycle_work;  ///< of a device that says what it does
 
   bool has_drafted_answers() const { return width > 0 || ngrams; }
 };

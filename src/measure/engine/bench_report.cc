@@ -169,6 +169,18 @@ std::string concurrency_text(const BenchResult& result) {
   return "\nSequences at once, prompts included:\n" + table.render();
 }
 
+std::string work_text(const BenchResult& result) {
+  if (result.plain_work.steps == 0) return {};
+  TextTable table({"one answer, steps planned ahead", "ms a step", "device idle", "kernels launched one by one"});
+  const auto row = [&](const char* name, const StepWork& work) {
+    if (work.steps == 0) return;
+    table.add({name, three_digits(ms(work.seconds)), fixed(100 * work.idle, 2) + " %", fixed(work.loose_launches, 1)});
+  };
+  row(result.block > 0 ? "one token a forward" : "plain", result.plain_work);
+  row(result.block > 0 ? "the algorithm's own" : "cycles", result.cycle_work);
+  return "\n" + table.render();
+}
+
 // What slow models get less of.
 std::string shortened_text(const BenchResult& result) {
   if (!result.shortened) return {};
@@ -200,6 +212,13 @@ Json split_json(const StepSplit& split, const AnswerSpeed& answers) {
           {"device_best_ms", ms(split.best_total)},
           {"host_ms", ms(answers.host_seconds_per_step())},
           {"tokens_per_step", split.tokens}};
+}
+
+Json work_json(const StepWork& work) {
+  return {{"steps", work.steps},
+          {"ms_per_step", ms(work.seconds)},
+          {"idle_share", work.idle},
+          {"loose_launches_per_step", work.loose_launches}};
 }
 
 Json answers_json(const AnswerSpeed& speed) {
@@ -234,7 +253,7 @@ Json rows_json(const BenchResult& result) {
 
 std::string bench_text(const BenchResult& result) {
   return memory_text(result) + verify_text(result) + prefill_text(result) + step_text(result) + answers_text(result) +
-         concurrency_text(result) + shortened_text(result) + noise_text(result);
+         concurrency_text(result) + work_text(result) + shortened_text(result) + noise_text(result);
 }
 
 Json bench_json(const BenchResult& result) {
@@ -274,6 +293,8 @@ Json bench_json(const BenchResult& result) {
       {"concurrency", levels}};
   if (result.copies.best > 0) json["copy_bandwidth"] = bandwidth_json(result.copies);
   if (result.products > 0) json["products_per_second"] = result.products;
+  if (result.plain_work.steps > 0) json["plain_work"] = work_json(result.plain_work);
+  if (result.cycle_work.steps > 0) json["cycle_work"] = work_json(result.cycle_work);
   if (result.options.accept_length > 0) json["options"]["accept_length"] = result.options.accept_length;
   if (!result.has_drafted_answers()) return json;
   if (result.block > 0) {

@@ -168,16 +168,25 @@ void DflashDrafter::write_context(Tensor aux_hidden, const Rows& rows, const KvM
 
 Tensor DflashDrafter::forward(const RowBatch& batch, const KvMemory& kv) {
   StackWorkspace& workspace = *workspace_;
-  ops_.embed(embedding(), batch.rows().ids, config_.embedding_scale, workspace.x.narrow(batch.n()));
-  const Tensor x = stack_.forward(ops_, batch, kv, workspace, {});
-  const Tensor out = workspace.normed.narrow(x.rows);
-  ops_.rms_norm(x, norm_.data(), config_.stack.norm_eps, out);
-  return out;
+  const auto embed = [&] {
+    ops_.embed(embedding(), batch.rows().ids, config_.embedding_scale, workspace.x.narrow(batch.n()));
+  };
+  const auto norm = [&](Tensor x) {
+    ops_.rms_norm(x, norm_.data(), config_.stack.norm_eps, workspace.normed.narrow(x.rows));
+  };
+  const Tensor x = stack_.forward(ops_, batch, kv, workspace, {}, {std::ref(embed), std::ref(norm)});
+  return workspace.normed.narrow(x.rows);
 }
 
 void DflashDrafter::head(Tensor hidden, Tensor out) const {
-  ops_.linear(head_weight(), hidden, Store::kOverwrite, out);
-  if (config_.softcap > 0) ops_.softcap(out, config_.softcap);
+  PassKey key(&head_weight(), hidden.rows);
+  key.add(hidden);
+  key.add(out);
+  const auto pass = [&] {
+    ops_.linear(head_weight(), hidden, Store::kOverwrite, out);
+    if (config_.softcap > 0) ops_.softcap(out, config_.softcap);
+  };
+  ops_.run_pass(key, std::ref(pass));
 }
 
 // The soft cap keeps the order of logits.

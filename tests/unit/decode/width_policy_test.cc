@@ -137,6 +137,15 @@ TEST(WidthPolicy, TryingAgainCostsHalfAPercent) {
   EXPECT_GT(run.rate(), 0.993 * plain);
 }
 
+// Before anything is known of drafts, as many sequences as decode together find out together.
+TEST(WidthPolicy, ManySequencesLearnFromEachOther) {
+  const SimulatedDevice device = testing::device(line(5.7, 0.02), line(1.4, 0.005));
+  for (const size_t n : {16, 64}) {
+    const double plain = static_cast<double>(n) / (5.7 + static_cast<double>(n) * 0.02);
+    EXPECT_GT(simulate(device, texts(n, 0.0), 64, 0).rate(), 0.97 * plain) << n;
+  }
+}
+
 // Sequences that were not drafted for are drafted for soon after their texts have become predictable.
 TEST(WidthPolicy, FindsOutThatTextsHaveChanged) {
   SimulatedDevice device = testing::device(line(1.0, 0.03), line(0.3, 0.005));
@@ -206,6 +215,53 @@ TEST(WidthPolicy, LearnsWhereTheProposerIsSlow) {
   device.draft_truth = [](const PassLoad& drafted) { return drafted.rows > 10 ? 5.0 : 1.0; };
   EXPECT_GT(mean_width(device, 0.6, 1), 1.5);
   EXPECT_LT(mean_width(device, 0.6, 8), 1.2);
+}
+
+RowCost curve(std::initializer_list<std::pair<int32_t, double>> points, int32_t most) {
+  RowCost cost;
+  for (const auto& [rows, time] : points) {
+    if (rows <= most) cost.add(rows, time);
+  }
+  return cost;
+}
+
+// Milliseconds of a model of 8 B and its drafter on an H100: flat to 64 rows, then ever steeper. What lies beyond 512
+// rows is not calibrated, so that plans for many sequences rest on what steps of as many rows took.
+TEST(WidthPolicy, FindsWidthsWherePricesAreFlatAndThenRise) {
+  const auto verify = [](int32_t most) {
+    return curve({{1, 5.73},
+                  {8, 5.8},
+                  {16, 5.96},
+                  {32, 6.4},
+                  {64, 7.0},
+                  {128, 8.2},
+                  {256, 11.8},
+                  {512, 16},
+                  {1024, 32},
+                  {2048, 64}},
+                 most);
+  };
+  const auto draft = [](int32_t most) {
+    return curve(
+        {{2, 1.45}, {16, 1.5}, {32, 1.6}, {64, 1.75}, {128, 2.3}, {256, 3.6}, {512, 5.5}, {1024, 11}, {2048, 22}},
+        most);
+  };
+  const SimulatedDevice true_device = device(verify(2048), draft(2048));
+  SimulatedDevice calibrated = device(verify(512), draft(512));
+  calibrated.answer = 64;
+  calibrated.truth = [&](int32_t, const PassLoad& load) {
+    return true_device.verify.of(load) / calibrated.verify.of(load);
+  };
+  calibrated.draft_truth = [&](const PassLoad& load) { return true_device.draft.of(load) / calibrated.draft.of(load); };
+  for (const int32_t n : {1, 8, 32, 64, 128}) {
+    for (const double chance : {0.0, 0.3, 0.6, 0.85}) {
+      const FixedWidths fixed = expected_fixed(true_device, n, {0, chance});
+      const double rate = simulate(calibrated, texts(static_cast<size_t>(n), chance), 1000, 0).rate();
+      EXPECT_GT(rate, 0.98 * fixed.plain) << n << " sequences, " << chance;
+      if (chance > 0.5)
+        EXPECT_GT(rate, 0.95 * fixed.best) << n << " sequences, " << chance << ", best " << fixed.best_width;
+    }
+  }
 }
 
 // One predictable text among fifteen others drafts for itself alone, as widely as fifteen more rows are worth.

@@ -64,6 +64,19 @@ TEST(BenchReport, CopiesOfADeviceThatHasItsOwnMemory) {
   EXPECT_THAT(bench_text(result), HasSubstr("80.0 %"));  // 20 of 25 GB/s
 }
 
+TEST(BenchReport, IdleTimeOfADeviceThatSaysIt) {
+  BenchResult result = bench_result();
+  EXPECT_FALSE(bench_json(result).contains("plain_work"));
+  EXPECT_THAT(bench_text(result), Not(HasSubstr("device idle")));
+  result.plain_work = {100, 5e-3, 0.0123, 0};
+  result.cycle_work = {90, 7e-3, 0.02, 3.25};
+  EXPECT_DOUBLE_EQ(bench_json(result)["plain_work"]["idle_share"].get<double>(), 0.0123);
+  EXPECT_DOUBLE_EQ(bench_json(result)["cycle_work"]["loose_launches_per_step"].get<double>(), 3.25);
+  const std::string text = bench_text(result);
+  EXPECT_THAT(text, HasSubstr("1.23 %"));
+  EXPECT_THAT(text, HasSubstr("2.00 %"));
+}
+
 TEST(BenchReport, FixedAndChosenWidthSideBySide) {
   BenchResult result = bench_result();
   const auto speed = [](int32_t drafted, int64_t ns) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "device/cuda/cuda_ops_impl.h"
 #include "device/cuda/cuda_status.h"
@@ -59,11 +60,17 @@ void CudaOps::for_logits(const Weight& weight, Tensor x, const Work& work) {
 }
 
 void CudaOps::linear_argmax(const Weight& weight, Tensor x, int32_t* ids) {
-  for_logits(weight, x, [&](int32_t first, Tensor logits) {
-    const Matrix rows = {logits.data, logits.rows, logits.cols, logits.stride, true};
-    argmax(memory_.stream(), rows, answers_.reserve(highest_bytes(rows.rows)), ids + first);
-    check_launch("argmax");
-  });
+  PassKey key(&weight, x.rows);
+  key.add(x);
+  key.add(ids);
+  const auto pass = [&] {
+    for_logits(weight, x, [&](int32_t first, Tensor logits) {
+      const Matrix rows = {logits.data, logits.rows, logits.cols, logits.stride, true};
+      argmax(memory_.stream(), rows, answers_.reserve(highest_bytes(rows.rows)), ids + first);
+      check_launch("argmax");
+    });
+  };
+  graphs_.run(key, std::ref(pass));
 }
 
 void CudaOps::linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) {
@@ -127,10 +134,15 @@ void CudaOps::choose_highest(Tensor logits, std::span<const RowRequest> requests
   rows_.clear();
   for (const int32_t i : highest_) rows_.push_back(requests[static_cast<size_t>(i)].row);
   memory_.upload(rows_.data(), found + of_rows, sizeof(int32_t) * rows_.size());
-  find_highest(memory_.stream(), {logits.data, logits.rows, logits.cols, logits.stride, true},
-               reinterpret_cast<const int32_t*>(found + of_rows), n, Highest::kMost, scratch,
-               reinterpret_cast<Highest*>(found));
-  check_launch("find_highest");
+  PassKey key(scratch, n);
+  key.add(logits);
+  const auto pass = [&] {
+    find_highest(memory_.stream(), {logits.data, logits.rows, logits.cols, logits.stride, true},
+                 reinterpret_cast<const int32_t*>(found + of_rows), n, Highest::kMost, scratch,
+                 reinterpret_cast<Highest*>(found));
+    check_launch("find_highest");
+  };
+  graphs_.run(key, std::ref(pass));
   const auto* const highest = reinterpret_cast<const Highest*>(memory_.fetch(found, of_rows));
   for (size_t i = 0; i < highest_.size(); ++i) {
     const auto at = static_cast<size_t>(highest_[i]);

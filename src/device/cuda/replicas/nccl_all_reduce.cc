@@ -75,7 +75,7 @@ class NcclAllReduce final : public AllReduce {
       copy(bucket_.data(), values + first, count);
     }
   }
-  bool is_done() const {
+  bool is_done() {
     const cudaError_t status = cudaStreamQuery(memory_.stream());
     if (status == cudaErrorNotReady) {
       group_->nccl.check_queued(replica_);

@@ -221,7 +221,7 @@ class CudaTrainOps final : public TrainOps {
   }
 
  private:
-  cudaStream_t stream() const { return memory_.stream(); }
+  cudaStream_t stream() { return memory_.stream(); }
   /// A piece of the rows of a loss. The gradient takes the place of the logits.
   struct LogitRows {
     Tensor logits, target, gradient;
