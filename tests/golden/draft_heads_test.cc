@@ -66,8 +66,10 @@ class HeadOfFolder {
     const std::filesystem::path target = data_folder() / json_["target"].get<std::string>();
     if (json_["method"] == "mtp") {
       whole_ = std::make_unique<HeadFolder>(target, folder_.folder());
-      model_ = Model::load(*ops_, whole_->path(), kMaxTokens);
-      EXPECT_TRUE(has_mtp(whole_->path()));
+      if (as_gguf) file_ = files_.write("model.gguf", gguf_from_folder(whole_->path()).bytes());
+      const std::filesystem::path& model = as_gguf ? file_ : whole_->path();
+      model_ = Model::load(*ops_, model, kMaxTokens);
+      EXPECT_TRUE(has_mtp(model));
       head_ = MtpHead::load(*model_);
     } else {
       target_ = std::make_unique<SeededCheckpoint>(target);
@@ -77,7 +79,7 @@ class HeadOfFolder {
       EXPECT_TRUE(is_eagle3_folder(as_gguf ? file_ : folder_.folder()));
       head_ = Eagle3Head::load(*model_, as_gguf ? file_ : folder_.folder());
     }
-    const std::filesystem::path drafter = whole_ ? whole_->path() : as_gguf ? file_ : folder_.folder();
+    const std::filesystem::path drafter = as_gguf ? file_ : whole_ ? whole_->path() : folder_.folder();
     EXPECT_EQ(method_of_drafter(drafter), json_["method"]);
     EXPECT_EQ(drafter_facts(drafter, model_->config(), {}, 1).aux_width, head_->aux_width());
   }
@@ -185,7 +187,8 @@ TEST_P(DraftHeads, AreNearOnCpu) { HeadOfFolder("cpu", GetParam()).check(0.1, fa
 class DraftHeadsInGguf : public ::testing::TestWithParam<std::string> {};
 // Without the one whose norms before fc and whose norms of queries the format has no words for.
 INSTANTIATE_TEST_SUITE_P(Folders, DraftHeadsInGguf,
-                         ::testing::Values("eagle3_fitted", "eagle3_specforge", "eagle3_norm_before_fc"),
+                         ::testing::Values("eagle3_fitted", "eagle3_specforge", "eagle3_norm_before_fc", "mtp_fitted",
+                                           "mtp_moe", "mtp_glm"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(DraftHeadsInGguf, AreTheFolders) { HeadOfFolder("ref", GetParam(), true).check(2e-5, true); }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gguf_writer.h"
+#include "golden/gguf_converter.h"
 #include "golden/gguf_gpt_oss.h"
 #include "golden/golden_data.h"
 #include "io/weights/checkpoint.h"
@@ -229,6 +230,7 @@ inline void write_gguf_tensors(const Json& config, const Checkpoint& checkpoint,
 
 inline GgufWriter gguf_from_folder(const std::filesystem::path& folder) {
   const Json config = read_json_file(folder / "config.json");
+  if (GgufConverterKeys::converts(config["model_type"])) return GgufConverter(folder).file();
   GgufWriter file;
   write_gguf_config(config, file);
   write_gguf_tensors(config, Checkpoint(folder), file);

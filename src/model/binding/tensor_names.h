@@ -35,7 +35,7 @@ struct LayerNames {
   const char* fused_delta_qkvz = nullptr;
   const char* fused_delta_ba = nullptr;
   const char* delta_taps = "linear_attn.conv1d";
-  const char* delta_decay = "linear_attn.A_log";   ///< in full
+  const char* delta_decay = "linear_attn.A_log";   ///< in full; its logarithm, unless decay_is_factor
   const char* delta_bias = "linear_attn.dt_bias";  ///< in full
   const char* delta_norm = "linear_attn.norm";
   const char* delta_output = "linear_attn.out_proj";
@@ -58,7 +58,10 @@ struct LayerNames {
   const char* merged_up = "mlp.experts.up_proj";
   const char* merged_down = "mlp.experts.down_proj";
   const char* merged_gate_up = "mlp.experts.gate_up_proj";  ///< in place of the first two: of each expert gate, then up
-  const char* shared_experts = "mlp.shared_experts.";
+  const char* shared_experts = "mlp.shared_experts.";       ///< then the next three
+  const char* shared_gate_part = "gate_proj";
+  const char* shared_up_part = "up_proj";
+  const char* shared_down_part = "down_proj";
   const char* shared_gate = "mlp.shared_expert_gate";
   // Where a mixture stands next to the dense MLP.
   const char* router_scale = "router.scale";             ///< in full; of what enters the router
@@ -75,6 +78,10 @@ struct LayerNames {
 
   /// Of q and k: the halves of what is rotated of each head are interleaved (InterleavedHeads).
   bool interleaved_heads = false;
+  /// Of a gated delta net: delta_decay holds -exp of it, as it is used.
+  bool decay_is_factor = false;
+  /// Of one: value heads lie by turns, the first of each key head, then the second of each (DeltaShape).
+  bool value_heads_by_turns = false;
 };
 
 /// Names of the layer that drafts further tokens (MTP), after what all of them begin with. The defaults are Qwen's.
@@ -99,6 +106,16 @@ inline constexpr MtpNames kDeepSeekMtp = {.prefix = nullptr,
                                           .layer = "",
                                           .embedding = "embed_tokens",
                                           .head = "shared_head.head"};
+
+/// llama.cpp's of either.
+inline constexpr MtpNames kGgufMtp = {.prefix = nullptr,
+                                      .projection = "nextn.eh_proj",
+                                      .embedding_norm = "nextn.enorm",
+                                      .hidden_norm = "nextn.hnorm",
+                                      .norm = "nextn.shared_head_norm",
+                                      .layer = "",
+                                      .embedding = "nextn.embed_tokens",
+                                      .head = "nextn.shared_head_head"};
 
 struct ModelNames {
   const char* embedding = "model.embed_tokens";

@@ -72,6 +72,11 @@ const StoredTensor& WeightBinder::take(const std::string& name, const std::vecto
   return tensor;
 }
 
+size_t WeightBinder::dimensions_of(const std::string& name) const {
+  const auto it = checkpoint_.tensors().find(name);
+  return it == checkpoint_.tensors().end() ? 0 : it->second->shape.size();
+}
+
 bool WeightBinder::is_quantised(const std::string& name) const {
   const auto it = checkpoint_.tensors().find(name);
   return it != checkpoint_.tensors().end() && it->second->scaled.has_value();

@@ -39,6 +39,8 @@ class WeightBinder {
       : ops_(ops), checkpoint_(checkpoint), products_(products) {}
 
   bool has(const std::string& name) const { return checkpoint_.tensors().contains(name); }
+  /// How many sizes the tensor's shape has; 0: it is not there.
+  size_t dimensions_of(const std::string& name) const;
   /// Whether the tensor is there, and its numbers have scales apart.
   bool is_quantised(const std::string& name) const;
 

@@ -58,6 +58,7 @@ void check_fixed(const GgufKeys& keys) {
   for (const auto& [key, value] : {std::pair{"attention.scale", 0.0},
                                    {"attention.value_scale", 0.0},
                                    {"expert_count", 0.0},
+                                   {"expert_shared_count", 0.0},
                                    {"hyper_connection.count", 0.0},
                                    {"rope.scaling.attn_factor", 1.0}}) {
     keys.require(key, value);

@@ -102,7 +102,7 @@ bool has_mtp(const std::filesystem::path& model) {
 }
 
 bool is_model_of_mtp_family(const std::filesystem::path& folder) {
-  if (!file_exists(folder / "config.json")) return false;
+  if (!(is_gguf(folder) && file_exists(folder)) && !file_exists(folder / "config.json")) return false;
   try {
     return read_model_config(folder).names.mtp != nullptr;
   } catch (const Error&) {  // it is no model at all

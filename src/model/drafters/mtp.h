@@ -24,7 +24,7 @@ void check_own_layer(const std::filesystem::path& drafter, const ModelConfig& ta
 bool has_mtp(const ModelConfig& target, const Checkpoint& checkpoint);
 /// The same of a folder or GGUF file, which is a model's.
 bool has_mtp(const std::filesystem::path& model);
-/// Whether the folder is a model of a family whose checkpoints may have the layer.
+/// Whether the folder, or GGUF file, is a model of a family whose checkpoints may have the layer.
 bool is_model_of_mtp_family(const std::filesystem::path& folder);
 
 class MtpHead final : public DraftHead {

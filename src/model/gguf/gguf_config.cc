@@ -2,6 +2,7 @@
 #include "model/gguf/gguf_config.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -15,7 +16,12 @@ constexpr ModelNames kNames = {.embedding = "token_embd",
                                .layers = "blk.",
                                .norm = "output_norm",
                                .head = "output",
+                               .layer_embedding = "per_layer_token_embd",
+                               .layer_embedding_projection = "per_layer_model_proj",
+                               .layer_embedding_norm = "per_layer_proj_norm",
                                .rope_factors = "rope_freqs.weight"};
+constexpr const char* kEmbedding = "token_embd.weight";
+constexpr const char* kHead = "output.weight";
 constexpr GgufWord kMultipliers[] = {{"attention.scale", "attention_multiplier", false},
                                      {"embedding_scale", "embedding_multiplier", false},
                                      {"residual_scale", "residual_multiplier", false},
@@ -31,7 +37,14 @@ const GgufArchitecture& architecture_of(const GgufFile& file) {
 
 void check_fixed(const GgufKeys& keys, const GgufArchitecture& architecture) {
   check_fixed_words(keys);
-  keys.require("final_logit_softcapping", 0);
+  if (!architecture.softcap) keys.require("final_logit_softcapping", 0);
+  const std::string causal = keys.full("attention.causal");
+  if (keys.fields().boolean(causal, architecture.causal) != architecture.causal) {
+    keys.fields().fail(causal, architecture.causal ? "true (models of this architecture read from left to right here)"
+                                                   : "false (models of this architecture see the whole sequence)");
+  }
+  if (!architecture.shared_experts) keys.require("expert_shared_count", 0);
+  if (!architecture.drafts) keys.require("nextn_predict_layers", 0);
   if (!architecture.long_rope) keys.require("rope.scaling.attn_factor", 1);
   for (const GgufWord& multiplier : kMultipliers) {
     if (!architecture.multipliers) keys.require(multiplier.key, 0);
@@ -45,14 +58,29 @@ void check_fixed(const GgufKeys& keys, const GgufArchitecture& architecture) {
   }
   // Other mixtures of experts go by the name of dense models there.
   if (!architecture.mixture && keys.number("expert_count", 0) != 0) {
-    keys.fields().fail(keys.full("expert_count"), "nothing (only qwen3moe and gpt-oss have experts here)");
+    keys.fields().fail(keys.full("expert_count"), "nothing (this architecture has no experts here)");
   }
+}
+
+// Files of mixtures without a dense layer need not say the width of one.
+void add_layer_words(const GgufKeys& keys, const GgufArchitecture& architecture, Json& config) {
+  constexpr std::string_view kWidth = "feed_forward_length";
+  for (GgufWord word : kGgufLayerWords) {
+    const auto is_key = [&word](const char* key) { return key != nullptr && std::string_view(key) == word.key; };
+    if (std::ranges::any_of(architecture.per_layer, is_key) && keys.has_list(word.key)) continue;
+    if (architecture.mixture && word.key == kWidth) word.required = false;
+    keys.translate({&word, 1}, config);
+  }
+  if (config.contains("intermediate_size") || keys.has_list("feed_forward_length")) return;
+  config["intermediate_size"] = keys.raw("expert_feed_forward_length");
 }
 
 Json config_words(const GgufKeys& keys, const GgufArchitecture& architecture, const Checkpoint& checkpoint) {
   Json config{{"model_type", architecture.family}, {"norm_topk_prob", true}, {"eos_token_id", nullptr}};
-  keys.translate(kGgufLayerWords, config);
+  add_layer_words(keys, architecture, config);
   check_fixed(keys, architecture);
+  const int64_t drafting = architecture.drafts ? drafting_layers(keys) : 0;
+  config["num_hidden_layers"] = keys.fields().integer(keys.full("block_count"), 1 + drafting, 1000) - drafting;
   for (const auto& [key, word, required] : kMultipliers) {
     if (architecture.multipliers && keys.number(key, 0) != 0) config[word] = keys.raw(key);
   }
@@ -71,14 +99,14 @@ Json config_words(const GgufKeys& keys, const GgufArchitecture& architecture, co
     config["rope_scaling"] = scaling;
   if (architecture.complete != nullptr) architecture.complete(keys, checkpoint, config);
 
-  const auto embedding = checkpoint.tensors().find(std::string(kNames.embedding) + ".weight");
+  const auto embedding = checkpoint.tensors().find(kEmbedding);
   if (embedding == checkpoint.tensors().end() || embedding->second->shape.size() != 2) {
     throw Error("gguf", checkpoint.folder().string() +
                             ": has no embedding; expected a tensor token_embd.weight of two "
                             "dimensions (is this the file of a language model?)");
   }
   config["vocab_size"] = embedding->second->shape[0];
-  config["tie_word_embeddings"] = !checkpoint.tensors().contains(std::string(kNames.head) + ".weight");
+  config["tie_word_embeddings"] = !checkpoint.tensors().contains(kHead);
   Json stops = Json::array();
   for (const char* key :
        {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
@@ -101,10 +129,12 @@ ModelConfig read_gguf_config(const std::filesystem::path& file) {
   ModelConfig config = read_config_json(words, file.string() + " (metadata in the words of config.json)");
   config.folder = file;
   config.names = kNames;
+  config.names.norm = architecture.norm;
   StackConfig& stack = config.stack;
   stack.names = architecture.names;
   stack.norms_from_one = false;                // the converter has added it
   if (stack.moe) stack.moe->by_turns = false;  // and put gates and ups apart
+  if (architecture.drafts && drafting_layers(keys) > 0) config.names.mtp = &kGgufMtp;
   if (architecture.long_rope) config.names.unused[0] = "rope_factors_";
   const auto has_bias = [&](const char* name) {
     return checkpoint.tensors().contains(std::string(kNames.layers) + "0." + name + ".bias");
@@ -112,6 +142,7 @@ ModelConfig read_gguf_config(const std::filesystem::path& file) {
   stack.qkv_bias = has_bias(kGgufLayerNames.q);
   stack.output_bias = has_bias(kGgufLayerNames.attention_output);
   stack.mlp_bias = has_bias(kGgufLayerNames.up);
+  if (architecture.own_factors) return config;
   use_rope_factors(keys, checkpoint, kNames.rope_factors, stack);
   return config;
 }

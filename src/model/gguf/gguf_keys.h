@@ -3,6 +3,7 @@
 // What the metadata of GGUF models and of drafters have in common: keys in the words of config.json, and llama.cpp's
 // names of a layer's tensors. Source: the Python package gguf (constants.py, tensor_mapping.py).
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ inline constexpr LayerNames kGgufLayerNames = {.input_norm = "attn_norm",
                                                .merged_gate = "ffn_gate_exps.weight",
                                                .merged_up = "ffn_up_exps.weight",
                                                .merged_down = "ffn_down_exps.weight",
+                                               .merged_gate_up = "ffn_gate_up_exps.weight",
                                                .mixer_conv_base = "attn_conv_base",
                                                .mixer_conv_kernel = "attn_conv_proj",
                                                .mlp_conv_base = "ffn_conv_base",
@@ -69,6 +71,16 @@ class GgufKeys {
   std::string full(const char* key) const { return prefix_ + key; }
   /// Whether the key has one value. Throws Error("gguf", ...) where it has an array, one for each layer.
   bool has(const char* key) const;
+  /// Whether the key has an array.
+  bool has_list(const char* key) const { return file_.has_array(full(key)); }
+  /// The array of a key, or its one value, or `missing`, for each of the block_count layers. Throws Error("gguf", ...)
+  /// unless these are as many values, from `low` to `high`.
+  std::vector<int64_t> for_layers(const char* key, int64_t low, int64_t high,
+                                  std::optional<int64_t> missing = {}) const;
+  /// The same of an array of booleans.
+  std::vector<bool> flags_for_layers(const char* key) const;
+  /// Throws Error("gguf", ...) for an array that is not as it is `expected`.
+  [[noreturn]] void refuse_list(const char* key, const std::string& expected) const;
   const Json& raw(const char* key) const { return fields_.raw(full(key)); }
   double number(const char* key, double fallback) const {
     return has(key) ? fields_.number(full(key), -1e30, 1e30) : fallback;
@@ -79,17 +91,24 @@ class GgufKeys {
   void translate(std::span<const GgufWord> words, Json& config) const;
 
  private:
+  /// Throws unless an array of a value for each layer has as many.
+  void check_layers(const char* key, size_t found) const;
+
   const GgufFile& file_;
   JsonFields fields_;
   std::string prefix_;
 };
 
-/// Adds what follows from other sizes where the file does not say it: heads of keys and the size of a head, which this
-/// returns; 0: it is no integer, which the reader of `config` will say.
+/// Adds what follows from other sizes where the file does not say it, nor for each layer: heads of keys and the size of
+/// a head, which this returns; 0: it is no integer, which the reader of `config` will say.
 int64_t add_attention_sizes(const GgufKeys& keys, Json& config);
 
 /// The factor of a head of which the first `rotated` elements are: as small as gives that number of whole elements.
 double rotary_factor(double rotated, double head_dim);
+
+/// The value of layer_types of `layers` layers of which some have a window: those that the file names, or all but each
+/// n-th, of the file's n or of `usual`.
+Json gguf_window_types(const GgufKeys& keys, int64_t layers, int64_t usual);
 
 /// The value of rope_scaling, in the new spelling or as a factor by itself; null: none, or the factors of `long_rope`,
 /// which are tensors.
@@ -98,6 +117,9 @@ Json gguf_rope_scaling(const GgufKeys& keys, bool long_rope = false);
 /// Refuses keys that change what layers do, unless they have the only value that is supported. Throws Error("gguf",
 /// ...).
 void check_fixed_words(const GgufKeys& keys);
+
+/// Whether there is a tensor NAME.weight of the layer.
+bool has_layer_weight(const Checkpoint& checkpoint, int64_t layer, const char* name);
 
 /// The numbers of a tensor of `count` factors of a rope, F32. Throws Error("gguf", ...) for one of another kind.
 std::vector<float> read_rope_factors(const StoredTensor& tensor, int64_t count);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/mixers/gated_delta_net.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -10,8 +11,6 @@
 
 namespace ashlar {
 namespace {
-
-const DeltaShape& delta_shape(const StackConfig& config) { return config.delta_net->shape; }
 
 // Rows of a product that lie key head by key head, each with `sizes` rows of each kind: those of a kind together.
 void add_by_kind(const WeightPart& stored, int32_t n_k_heads, const std::vector<int64_t>& sizes,
@@ -24,23 +23,62 @@ void add_by_kind(const WeightPart& stored, int32_t n_k_heads, const std::vector<
   }
 }
 
+// Answers lie as the rows of all that belongs to value heads do in the checkpoint, since columns of quantised weights,
+// those of the last product, cannot be put in another order. Rows can.
+DeltaShape delta_shape(const StackConfig& config) {
+  DeltaShape shape = config.delta_net->shape;
+  shape.outputs_by_turns = config.names.value_heads_by_turns;
+  return shape;
+}
+
+// Rows [first, ...) of a product that belong to value heads, `size` to each: in the order of heads.
+void add_heads(const WeightPart& stored, int64_t first, const DeltaShape& shape, int64_t size,
+               std::vector<WeightPart>& parts) {
+  if (first > 0) parts.push_back(stored.block(0, first, 0, stored.cols));
+  for (int32_t h = 0; h < shape.n_v_heads; ++h) {
+    parts.push_back(stored.block(first + shape.output_head(h) * size, size, 0, stored.cols));
+  }
+}
+
+// The same of columns [first, ...) of a table in rows of `cols`.
+std::vector<float> by_heads(std::vector<float> stored, int64_t cols, int64_t first, const DeltaShape& shape,
+                            int64_t size) {
+  if (!shape.outputs_by_turns) return stored;
+  std::vector<float> values = stored;
+  for (size_t row = 0; row < stored.size(); row += static_cast<size_t>(cols)) {
+    const auto heads = static_cast<std::ptrdiff_t>(row) + first;
+    for (int32_t h = 0; h < shape.n_v_heads; ++h) {
+      std::copy_n(stored.begin() + heads + shape.output_head(h) * size, size, values.begin() + heads + h * size);
+    }
+  }
+  return values;
+}
+
 std::unique_ptr<Weight> bind_inputs(WeightBinder& binder, const StackConfig& config, const std::string& base) {
   const LayerNames& names = config.names;
-  const DeltaShape& shape = config.delta_net->shape;
-  if (names.fused_delta_qkvz == nullptr) {
-    return binder.linear({{base + names.delta_qkv, shape.channels()},
-                          {base + names.delta_z, shape.v_width()},
-                          {base + names.delta_b, shape.n_v_heads},
-                          {base + names.delta_a, shape.n_v_heads}},
-                         config.hidden, false);
-  }
+  const DeltaShape shape = delta_shape(config);
   const int64_t group = shape.v_heads_of_k(), values = group * shape.v_dim;
+  const auto matrix = [&](const char* name, int64_t rows) {
+    return binder.matrix(base + name + ".weight", rows, config.hidden);
+  };
   std::vector<WeightPart> parts;
-  add_by_kind(
-      binder.matrix(base + names.fused_delta_qkvz + ".weight", shape.channels() + shape.v_width(), config.hidden),
-      shape.n_k_heads, {shape.k_dim, shape.k_dim, values, values}, parts);
-  add_by_kind(binder.matrix(base + names.fused_delta_ba + ".weight", int64_t{2} * shape.n_v_heads, config.hidden),
-              shape.n_k_heads, {group, group}, parts);
+  const auto add = [&](const char* name, int64_t first, int64_t size) {
+    const WeightPart stored = matrix(name, first + shape.n_v_heads * size);
+    shape.outputs_by_turns ? add_heads(stored, first, shape, size, parts) : parts.push_back(stored);
+  };
+  if (names.fused_delta_qkvz != nullptr) {
+    add_by_kind(matrix(names.fused_delta_qkvz, shape.channels() + shape.v_width()), shape.n_k_heads,
+                {shape.k_dim, shape.k_dim, values, values}, parts);
+  } else {
+    add(names.delta_qkv, int64_t{2} * shape.k_width(), shape.v_dim);
+    add(names.delta_z, 0, shape.v_dim);
+  }
+  if (names.fused_delta_ba != nullptr) {
+    add_by_kind(matrix(names.fused_delta_ba, int64_t{2} * shape.n_v_heads), shape.n_k_heads, {group, group}, parts);
+  } else {
+    add(names.delta_b, 0, 1);
+    add(names.delta_a, 0, 1);
+  }
   return binder.linear(std::move(parts));
 }
 
@@ -53,11 +91,13 @@ GatedDeltaNet::GatedDeltaNet(WeightBinder& binder, const StackConfig& config, co
       norm_eps_(config.norm_eps) {
   const LayerNames& names = config.names;
   Ops& ops = binder.ops();
-  taps_ = {ops, read_taps(binder, base + names.delta_taps + ".weight", shape_.channels(), shape_.taps)};
-  std::vector<float> decay = binder.vector(base + names.delta_decay, shape_.n_v_heads);
-  for (float& value : decay) value = -std::exp(value);
-  decay_ = {ops, decay};
-  bias_ = binder.device_vector(base + names.delta_bias, shape_.n_v_heads);
+  const int32_t heads = shape_.n_v_heads;
+  taps_ = {ops, by_heads(read_taps(binder, base + names.delta_taps + ".weight", shape_.channels(), shape_.taps),
+                         shape_.channels(), int64_t{2} * shape_.k_width(), shape_, shape_.v_dim)};
+  std::vector<float> decay = binder.vector(base + names.delta_decay, heads);
+  for (float& value : decay) value = names.decay_is_factor ? value : -std::exp(value);
+  decay_ = {ops, by_heads(std::move(decay), heads, 0, shape_, 1)};
+  bias_ = {ops, by_heads(binder.vector(base + names.delta_bias, heads), heads, 0, shape_, 1)};
   norm_ = binder.norm(base + names.delta_norm, shape_.v_dim, false);
   bind(bind_inputs(binder, config, base),
        binder.linear({{base + names.delta_output, config.hidden}}, shape_.v_width(), false));

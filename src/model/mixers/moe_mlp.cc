@@ -11,10 +11,12 @@ MoeMlp::MoeMlp(WeightBinder& binder, const std::string& base, const StackConfig&
   const MoeConfig& moe = *config.moe;
   if (moe.expert_bias) bias_ = binder.device_vector(base + config.names.expert_bias, moe.n_experts);
   if (moe.shared_intermediate > 0) {
-    const std::string shared = base + config.names.shared_experts;
-    shared_ = std::make_unique<DenseMlp>(
-        binder, DenseMlp::Names{shared + "gate_proj", shared + "up_proj", shared + "down_proj"}, config.hidden,
-        moe.shared_intermediate, false);
+    const LayerNames& names = config.names;
+    const std::string shared = base + names.shared_experts;
+    shared_ = std::make_unique<DenseMlp>(binder,
+                                         DenseMlp::Names{shared + names.shared_gate_part, shared + names.shared_up_part,
+                                                         shared + names.shared_down_part},
+                                         config.hidden, moe.shared_intermediate, false);
   }
   if (moe.shared_gate) shared_gate_ = binder.linear({{base + config.names.shared_gate, 1}}, config.hidden, false);
 }

@@ -58,6 +58,7 @@ constexpr GgufPreTokenizer kPreTokenizers[] = {
     {.name = "llama3", .steps = kLlama3, .ignore_merges = true, .adds_bos = true},
     {.name = "llama-v3", .steps = kLlama3, .ignore_merges = true, .adds_bos = true},
     {.name = "falcon3", .steps = kLlama3, .ignore_merges = true, .adds_bos = true},
+    {.name = "lfm2", .steps = kLlama3, .ignore_merges = true, .adds_bos = true},
     {.name = "smaug-bpe", .steps = kLlama3},
     {.name = "dbrx", .steps = kLlama3},
     {.name = "glm4", .steps = kLlama3, .ignore_merges = true},
