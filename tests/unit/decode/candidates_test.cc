@@ -8,8 +8,8 @@
 namespace ashlar::testing {
 namespace {
 
-constexpr int32_t kVocab = 6;
-constexpr CandidateOptions kOptions = {.vocab = kVocab, .mask_id = 5};
+constexpr int32_t kFewTokens = 6;
+constexpr CandidateOptions kOptions = {.vocab = kFewTokens, .mask_id = 5};
 
 struct Filled {
   Block block;
@@ -17,7 +17,7 @@ struct Filled {
 
   Filled(const SamplingParams& params, std::vector<int32_t> tokens) {
     slot.params = params;
-    slot.counts.reserve(kVocab);
+    slot.counts.reserve(kFewTokens);
     block.open(0, static_cast<int32_t>(tokens.size()) + 1, kOptions.mask_id);
     for (size_t i = 0; i < tokens.size(); ++i) block.unmask(static_cast<int32_t>(i), tokens[i], params, slot.counts);
   }

@@ -15,7 +15,7 @@
 namespace ashlar::testing {
 namespace {
 
-constexpr int32_t kVocab = 40;  // more than one word of a mask, and not all of the second
+constexpr int32_t kMaskVocab = 40;  // more than one word of a mask, and not all of the second
 
 // Allows a given set at each place, and remembers what it heard.
 struct Script : TokenConstraint {
@@ -37,7 +37,7 @@ struct Script : TokenConstraint {
 };
 
 std::vector<float> logits_of(int32_t rows) {
-  std::vector<float> logits(rows * kVocab);
+  std::vector<float> logits(rows * kMaskVocab);
   for (size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(std::sin(2.3 * static_cast<double>(i)) * 3);
   return logits;
 }
@@ -52,7 +52,7 @@ Outcome verify(Script& script, SamplingParams params, std::vector<int32_t> draft
   slot.limit = 1 << 20;
   slot.params = params;
   slot.constraint = &script;
-  if (params.has_penalties()) slot.counts.reserve(kVocab);
+  if (params.has_penalties()) slot.counts.reserve(kMaskVocab);
   const auto rows = static_cast<int32_t>(drafts.size()) + 1;
   std::vector<float> logits = logits_of(rows);
   VerifyInput input;
@@ -152,7 +152,7 @@ TEST(Constraint, WhereAnythingGoesTheTokensAreThoseWithoutOne) {
       free.places = {{}};
       Script all;
       all.places = {{}};
-      for (int32_t id = 0; id < kVocab; ++id) all.places[0].push_back(id);
+      for (int32_t id = 0; id < kMaskVocab; ++id) all.places[0].push_back(id);
       EXPECT_EQ(verify(free, params, {}).result.tokens[0], verify(all, params, {}).result.tokens[0]);
     }
   }

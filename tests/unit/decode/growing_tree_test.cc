@@ -13,7 +13,7 @@
 namespace ashlar::testing {
 namespace {
 
-constexpr int32_t kLast = 7;  // the last token
+constexpr int32_t kLastToken = 7;  // the last token
 constexpr int32_t kRanks = 3;
 
 using GrowPath = std::vector<int32_t>;  // ids
@@ -94,7 +94,7 @@ TEST(GrowingTree, IsMadeOfTheLikeliestPaths) {
     ChainSpan span;
     span.width = 2 + round % 12;
     span.branches = kMaxWidth;
-    span.ids[0] = kLast;
+    span.ids[0] = kLastToken;
     span.make_chain();
     GrowingTree tree;
     tree.reserve(kPasses, kMaxWidth);
@@ -122,7 +122,7 @@ TEST(GrowingTree, IsMadeOfTheLikeliestPaths) {
 TEST(GrowingTree, OneNodeAPassAndNoBranchIsAChain) {
   ChainSpan span;
   span.width = 5;
-  span.ids[0] = kLast;
+  span.ids[0] = kLastToken;
   span.make_chain();
   GrowingTree tree;
   tree.reserve(4, 1);

@@ -12,7 +12,7 @@ Json zlab() {
     "dflash_config":{"mask_token_id":19,"target_layer_ids":[1,3]}})");
 }
 
-Json speculators() {
+Json of_speculators() {
   Json config = parse_json(R"({"speculators_model_type":"dflash","aux_hidden_state_layer_ids":[2,4],"mask_token_id":19,
     "draft_vocab_size":10})",
                            "speculators");
@@ -45,13 +45,13 @@ TEST(DflashConfig, ReadsTheZlabForm) {
 }
 
 TEST(DflashConfig, ReadsTheSpeculatorsForm) {
-  const DflashConfig config = read(speculators());
+  const DflashConfig config = read(of_speculators());
   EXPECT_EQ(config.block_size, 8);                             // the class default
   EXPECT_EQ(config.aux_layers, (std::vector<int32_t>{1, 3}));  // ids count from the embedding
   EXPECT_EQ(config.vocab, 20);
   EXPECT_EQ(config.draft_vocab, 10);
   EXPECT_TRUE(config.own_vocabulary);
-  EXPECT_EQ(read(patched(speculators(), R"({"sample_from_anchor":true})")).max_width(), 9);
+  EXPECT_EQ(read(patched(of_speculators(), R"({"sample_from_anchor":true})")).max_width(), 9);
 }
 
 TEST(DflashConfig, RecognisesItsFolders) {
@@ -59,7 +59,7 @@ TEST(DflashConfig, RecognisesItsFolders) {
   EXPECT_FALSE(is_dflash_folder(folder.path()));
   folder.write("config.json", zlab().dump());
   EXPECT_TRUE(is_dflash_folder(folder.path()));
-  folder.write("config.json", speculators().dump());
+  folder.write("config.json", of_speculators().dump());
   EXPECT_TRUE(is_dflash_folder(folder.path()));
   folder.write("config.json", tiny_config().dump());
   EXPECT_FALSE(is_dflash_folder(folder.path()));
@@ -93,7 +93,7 @@ TEST(DflashConfig, RefusesBadZlabConfigs) {
   // Guessed layers would draft, but badly, and no one would know why.
   refuse(nested(R"({"target_layer_ids":"<absent>"})"), {"target_layer_ids", "found nothing"});
   refuse(nested(R"({"target_layer_ids":null})"), {"target_layer_ids", "found nothing"});
-  refuse(patched(speculators(), R"({"aux_hidden_state_layer_ids":"<absent>"})"),
+  refuse(patched(of_speculators(), R"({"aux_hidden_state_layer_ids":"<absent>"})"),
          {"aux_hidden_state_layer_ids", "found nothing"});
   refuse(nested(R"({"target_layer_ids":[]})"), {"no target layers"});
   refuse(nested(R"({"target_layer_ids":[6]})"), {"target_layer_ids", "0 to 5"});
@@ -120,24 +120,25 @@ TEST(DflashConfig, RefusesSizesThatOverflow) {
 }
 
 TEST(DflashConfig, RefusesBadSpeculatorsConfigs) {
-  refuse(patched(speculators(), R"({"speculators_model_type":"eagle3"})"),
+  refuse(patched(of_speculators(), R"({"speculators_model_type":"eagle3"})"),
          {"speculators_model_type", "dflash", "eagle3"});
-  refuse(patched(speculators(), R"({"speculators_model_type":4})"), {"speculators_model_type", "a string"});
-  refuse(patched(speculators(), R"({"transformer_layer_config":"<absent>"
+  refuse(patched(of_speculators(), R"({"speculators_model_type":4})"), {"speculators_model_type", "a string"});
+  refuse(patched(of_speculators(), R"({"transformer_layer_config":"<absent>"
   })"),
          {"transformer_layer_config"});
-  refuse(patched(speculators(), R"({"draft_vocab_size":21})"), {"draft_vocab_size", "1 to 20"});
-  refuse(patched(speculators(), R"({"draft_vocab_size":0})"), {"draft_vocab_size"});
-  refuse(patched(speculators(), R"({"aux_hidden_state_layer_ids":"<absent>"
+  refuse(patched(of_speculators(), R"({"draft_vocab_size":21})"), {"draft_vocab_size", "1 to 20"});
+  refuse(patched(of_speculators(), R"({"draft_vocab_size":0})"), {"draft_vocab_size"});
+  refuse(patched(of_speculators(), R"({"aux_hidden_state_layer_ids":"<absent>"
   })"),
          {"aux_hidden_state_layer_ids"});
-  refuse(patched(speculators(), R"({"aux_hidden_state_layer_ids":[]})"), {"no target layers"});
-  refuse(patched(speculators(), R"({"aux_hidden_state_layer_ids":[0]})"), {"aux_hidden_state_layer_ids", "1 to 1000"});
-  refuse(patched(speculators(), R"({"mask_token_id":20})"), {"mask_token_id"});
-  refuse(inside(speculators(), "transformer_layer_config", R"({"vocab_size":"<absent>"
+  refuse(patched(of_speculators(), R"({"aux_hidden_state_layer_ids":[]})"), {"no target layers"});
+  refuse(patched(of_speculators(), R"({"aux_hidden_state_layer_ids":[0]})"),
+         {"aux_hidden_state_layer_ids", "1 to 1000"});
+  refuse(patched(of_speculators(), R"({"mask_token_id":20})"), {"mask_token_id"});
+  refuse(inside(of_speculators(), "transformer_layer_config", R"({"vocab_size":"<absent>"
   })"),
          {"vocab_size"});
-  refuse(inside(speculators(), "transformer_layer_config", R"({"hidden_size":"x"})"), {"hidden_size"});
+  refuse(inside(of_speculators(), "transformer_layer_config", R"({"hidden_size":"x"})"), {"hidden_size"});
 }
 
 class Fit : public ::testing::Test {

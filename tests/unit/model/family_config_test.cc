@@ -9,13 +9,13 @@
 namespace ashlar::testing {
 namespace {
 
-ModelConfig read(const Json& config) { return read_config_json(config, "here"); }
-ModelConfig read(const std::string& family, const std::string& patch) {
-  return read(patched(tiny_config(family), patch));
+ModelConfig read_family(const Json& config) { return read_config_json(config, "here"); }
+ModelConfig read_family(const std::string& family, const std::string& patch) {
+  return read_family(patched(tiny_config(family), patch));
 }
 
 TEST(SmolLm3, EveryFourthLayerHasNoRope) {
-  const ModelConfig config = read("smollm3", R"({"num_hidden_layers":8,"rope_theta":"<absent>",
+  const ModelConfig config = read_family("smollm3", R"({"num_hidden_layers":8,"rope_theta":"<absent>",
     "num_attention_heads":4,"head_dim":"<absent>","num_key_value_heads":"<absent>","eos_token_id":"<absent>",
     "tie_word_embeddings":"<absent>","vocab_size":128256,"use_sliding_window":false,"sliding_window":null})");
   for (int32_t i = 0; i < 8; ++i) {
@@ -30,13 +30,14 @@ TEST(SmolLm3, EveryFourthLayerHasNoRope) {
 }
 
 TEST(SmolLm3, RefusesWhatItCannotMakeSenseOf) {
-  expect_error([] { read("smollm3", R"({"no_rope_layers":[1]})"); }, {"no_rope_layers", "2 entries"});
-  expect_error([] { read("smollm3", R"({"no_rope_layers":[1,2]})"); }, {"no_rope_layers"});
-  expect_error([] { read("smollm3", R"({"no_rope_layer_interval":0})"); }, {"no_rope_layer_interval", "found 0"});
+  expect_error([] { read_family("smollm3", R"({"no_rope_layers":[1]})"); }, {"no_rope_layers", "2 entries"});
+  expect_error([] { read_family("smollm3", R"({"no_rope_layers":[1,2]})"); }, {"no_rope_layers"});
+  expect_error([] { read_family("smollm3", R"({"no_rope_layer_interval":0})"); },
+               {"no_rope_layer_interval", "found 0"});
 }
 
 TEST(Olmo2, NormsComeAfterAndAreWide) {
-  const ModelConfig config = read("olmo2", R"({"rms_norm_eps":"<absent>","num_key_value_heads":null})");
+  const ModelConfig config = read_family("olmo2", R"({"rms_norm_eps":"<absent>","num_key_value_heads":null})");
   const StackConfig& stack = config.stack;
   EXPECT_TRUE(!stack.input_norms && stack.output_norms && stack.qk_norm && stack.wide_qk_norm);
   EXPECT_FLOAT_EQ(stack.norm_eps, 1e-5F);
@@ -44,30 +45,32 @@ TEST(Olmo2, NormsComeAfterAndAreWide) {
 }
 
 TEST(Granite, MultipliersAreRead) {
-  const ModelConfig config = read("granite", R"({"embedding_multiplier":12.0,"attention_multiplier":0.0078125,
+  const ModelConfig config = read_family("granite", R"({"embedding_multiplier":12.0,"attention_multiplier":0.0078125,
     "residual_multiplier":0.22,"logits_scaling":16})");
   EXPECT_EQ(config.embedding_scale, 12.0F);
   EXPECT_EQ(config.logit_scale, 0.0625F);
   EXPECT_EQ(config.stack.residual_scale, 0.22F);
   EXPECT_EQ(config.stack.layers[1].shape.scale, 0.0078125F);
-  EXPECT_EQ(read("granite", "{}").stack.layers[0].shape.scale, 1.0F);  // of the class, whatever a head's size
-  expect_error([] { read("granite", R"({"logits_scaling":0})"); }, {"logits_scaling", "found 0"});
-  expect_error([] { read("granite", R"({"residual_multiplier":"half"})"); }, {"residual_multiplier", "a number"});
+  EXPECT_EQ(read_family("granite", "{}").stack.layers[0].shape.scale, 1.0F);  // of the class, whatever a head's size
+  expect_error([] { read_family("granite", R"({"logits_scaling":0})"); }, {"logits_scaling", "found 0"});
+  expect_error([] { read_family("granite", R"({"residual_multiplier":"half"})"); },
+               {"residual_multiplier", "a number"});
 }
 
 TEST(Glm4, LeavesMuchToTheClass) {
-  const ModelConfig config = read("glm4", R"({"head_dim":"<absent>","num_key_value_heads":"<absent>",
+  const ModelConfig config = read_family("glm4", R"({"head_dim":"<absent>","num_key_value_heads":"<absent>",
     "rms_norm_eps":"<absent>","eos_token_id":"<absent>","vocab_size":151552})");
   EXPECT_EQ(config.stop_ids, (std::vector<int32_t>{151329, 151336, 151338}));
   EXPECT_FLOAT_EQ(config.stack.norm_eps, 1.5625e-7F);
   EXPECT_TRUE(config.stack.output_norms && config.stack.qkv_bias && !config.stack.output_bias);
   EXPECT_EQ(config.stack.layers[0].shape.head_dim, 128);
   EXPECT_EQ(config.stack.layers[0].rope.rotary_dim(128), 64);
-  expect_error([] { read("glm4", R"({"partial_rotary_factor":0.3})"); }, {"partial_rotary_factor", "even number"});
+  expect_error([] { read_family("glm4", R"({"partial_rotary_factor":0.3})"); },
+               {"partial_rotary_factor", "even number"});
 }
 
 TEST(GptOss, LeavesMuchToTheClass) {
-  const ModelConfig config = read("gpt_oss", R"({"head_dim":"<absent>","num_key_value_heads":"<absent>",
+  const ModelConfig config = read_family("gpt_oss", R"({"head_dim":"<absent>","num_key_value_heads":"<absent>",
     "num_attention_heads":8,"num_hidden_layers":3,"rms_norm_eps":"<absent>","rope_theta":"<absent>",
     "max_position_embeddings":131072})");
   const StackConfig& stack = config.stack;
@@ -81,8 +84,9 @@ TEST(GptOss, LeavesMuchToTheClass) {
   EXPECT_EQ(stack.moe->intermediate, 12);
   EXPECT_TRUE(stack.moe->routing.top_k == 4 && stack.moe->routing.normalise);
   EXPECT_EQ(stack.moe->gate, (ExpertGate{7.0F, 1.702F}));
-  expect_error([] { read("gpt_oss", R"({"swiglu_limit":0})"); }, {"swiglu_limit", "found 0"});
-  expect_error([] { read("gpt_oss", R"({"num_local_experts":2})"); }, {"num_experts_per_tok", "num_local_experts"});
+  expect_error([] { read_family("gpt_oss", R"({"swiglu_limit":0})"); }, {"swiglu_limit", "found 0"});
+  expect_error([] { read_family("gpt_oss", R"({"num_local_experts":2})"); },
+               {"num_experts_per_tok", "num_local_experts"});
 }
 
 // The words of a small model that matter, within one that sees; the rest is the class's.
@@ -97,7 +101,7 @@ Json gemma4_config(const std::string& change) {
 }
 
 TEST(Gemma4, LeavesMuchToTheClass) {
-  const ModelConfig config = read(gemma4_config("{}"));
+  const ModelConfig config = read_family(gemma4_config("{}"));
   const StackConfig& stack = config.stack;
   EXPECT_EQ(config.logit_softcap, 30.0F);
   EXPECT_EQ(config.stop_ids, std::vector<int32_t>{1});
@@ -117,7 +121,7 @@ TEST(Gemma4, LeavesMuchToTheClass) {
     EXPECT_EQ(stack.mlp_width(i), i < 15 ? 6144 : 12288) << i;
   }
   // As the dense models have it, whose heads differ in number as well; and the last layer sees everything.
-  const ModelConfig dense = read(gemma4_config(R"({"attention_k_eq_v": true, "num_global_key_value_heads": 2,
+  const ModelConfig dense = read_family(gemma4_config(R"({"attention_k_eq_v": true, "num_global_key_value_heads": 2,
     "num_key_value_heads": 4, "hidden_size_per_layer_input": null, "num_kv_shared_layers": 0, "global_head_dim": 128,
     "num_hidden_layers": 2, "layer_types": ["sliding_attention", "sliding_attention"]})"));
   EXPECT_FALSE(dense.stack.layer_embedding);
@@ -125,7 +129,7 @@ TEST(Gemma4, LeavesMuchToTheClass) {
   EXPECT_TRUE(dense.stack.layers[1].window == 0 && dense.stack.layers[1].values_are_keys);
   EXPECT_TRUE(dense.stack.layers[1].shape.n_kv_heads == 2 && dense.stack.layers[1].shape.head_dim == 128);
   EXPECT_FALSE(dense.stack.moe);
-  const StackConfig mixture = read(gemma4_config(R"({"enable_moe_block": true, "num_experts": 128,
+  const StackConfig mixture = read_family(gemma4_config(R"({"enable_moe_block": true, "num_experts": 128,
     "top_k_experts": 8, "moe_intermediate_size": 704})"))
                                   .stack;
   ASSERT_TRUE(mixture.moe);
@@ -156,14 +160,14 @@ TEST(Gemma4, IsRefusedWhereItWouldDiffer) {
           "sliding_attention": {"rope_theta": 1e4}}})",
        {"rope_type", "proportional"}},
       {R"({"layer_types": ["full_attention"]})", {"layer_types", "35 entries"}}};
-  for (const auto& [change, parts] : broken) expect_error([&] { read(gemma4_config(change)); }, parts);
+  for (const auto& [change, parts] : broken) expect_error([&] { read_family(gemma4_config(change)); }, parts);
 }
 
 ModelConfig read_lfm2(const std::string& change) {
   Json config = Json::parse(R"({"model_type": "lfm2", "hidden_size": 2048, "num_hidden_layers": 4,
     "block_ff_dim": 12288, "full_attn_idxs": [2], "conv_L_cache": 3, "norm_eps": 1e-05})");
   config.update(Json::parse(change));
-  return read(config);
+  return read_family(config);
 }
 
 TEST(Lfm2, LeavesMuchToTheClass) {
@@ -199,7 +203,7 @@ ModelConfig read_lfm2_moe(const std::string& change) {
   Json config = Json::parse(R"({"model_type": "lfm2_moe", "hidden_size": 2048, "num_hidden_layers": 4,
     "layer_types": ["conv", "conv", "full_attention", "conv"], "num_dense_layers": 1, "norm_eps": 1e-05})");
   config.update(Json::parse(change));
-  return read(config);
+  return read_family(config);
 }
 
 TEST(Lfm2Moe, LeavesMuchToTheClass) {
@@ -225,7 +229,7 @@ TEST(Lfm2Moe, IsRefusedWhereItMakesNoSense) {
 ModelConfig read_glm4_moe(const std::string& change) {
   Json config = Json::parse(R"({"model_type": "glm4_moe", "num_hidden_layers": 3, "head_dim": 128})");
   config.update(Json::parse(change));
-  return read(config);
+  return read_family(config);
 }
 
 TEST(Glm4Moe, LeavesMuchToTheClass) {
@@ -271,7 +275,7 @@ TEST(Glm4Moe, IsRefusedWhereItMakesNoSense) {
 
 ModelConfig read_olmo3(const std::string& change) {
   const Json usual = patched(tiny_config("olmo3"), R"({"num_hidden_layers":4,"rope_theta":"<absent>"})");
-  return read(patched(usual, change));
+  return read_family(patched(usual, change));
 }
 
 TEST(Olmo3, RotatesLayersWithAWindowByThePlainRope) {
@@ -309,7 +313,7 @@ constexpr const char* kLongRope = R"({"max_position_embeddings":128,"original_ma
   "rope_scaling":{"type":"longrope","short_factor":[1.0,1.5],"long_factor":[2.0,3.0]}})";
 
 TEST(Phi3, LongRopeEndsAtTheLengthOfTraining) {
-  const ModelConfig config = read("phi3", kLongRope);
+  const ModelConfig config = read_family("phi3", kLongRope);
   EXPECT_EQ(config.max_positions, 32);
   const RopeConfig& rope = config.stack.layers[0].rope;
   EXPECT_EQ(rope.scaling, RopeConfig::Scaling::kFactors);
@@ -317,14 +321,14 @@ TEST(Phi3, LongRopeEndsAtTheLengthOfTraining) {
   EXPECT_EQ(rope.theta, 1000.0);
   EXPECT_DOUBLE_EQ(rope.attention_factor, std::sqrt(1 + std::log(4.0) / std::log(32.0)));
   EXPECT_EQ(config.stack.layers[0].window, 0);
-  EXPECT_EQ(read("phi3", R"({"sliding_window":9})").stack.layers[1].window, 9);
+  EXPECT_EQ(read_family("phi3", R"({"sliding_window":9})").stack.layers[1].window, 9);
 }
 
 TEST(Phi3, RefusesOtherRopes) {
   const auto refuse = [](const std::string& scaling, const std::vector<std::string>& parts) {
     Json config = patched(tiny_config("phi3"), kLongRope);
     config["rope_scaling"] = parse_json(scaling, "scaling");
-    expect_error([&] { read(config); }, parts);
+    expect_error([&] { read_family(config); }, parts);
   };
   refuse(R"({"type":"dynamic","factor":2})", {"rope_type", "longrope"});
   refuse(R"({"type":"longrope","long_factor":[1,1]})", {"short_factor"});

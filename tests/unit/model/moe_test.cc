@@ -15,14 +15,14 @@ constexpr const char* kLlada2 = R"({"num_experts":8,"num_experts_per_tok":2,"moe
 Json qwen3_moe() { return patched(tiny_config("qwen3_moe"), kSizes); }
 Json llada2(const std::string& family = "llada2_moe") { return patched(tiny_config(family), kLlada2); }
 
-ModelConfig read(const Json& config) {
+ModelConfig read_experts(const Json& config) {
   const TempFolder folder;
   folder.write("config.json", config.dump());
   return read_model_config(folder.path());
 }
 
 TEST(MoeConfig, Qwen3) {
-  const MoeConfig moe = *read(qwen3_moe()).stack.moe;
+  const MoeConfig moe = *read_experts(qwen3_moe()).stack.moe;
   EXPECT_EQ(moe.n_experts, 4);
   EXPECT_EQ(moe.intermediate, 6);
   EXPECT_EQ(moe.shared_intermediate, 0);
@@ -32,24 +32,28 @@ TEST(MoeConfig, Qwen3) {
   EXPECT_EQ(moe.routing.score, Routing::Score::kSoftmax);
   EXPECT_FALSE(moe.routing.normalise);  // the class default
   EXPECT_EQ(moe.layers, std::vector<bool>({true, true}));
-  const auto experts = [](const std::string& patch) { return read(patched(qwen3_moe(), patch)).stack.moe->n_experts; };
+  const auto experts = [](const std::string& patch) {
+    return read_experts(patched(qwen3_moe(), patch)).stack.moe->n_experts;
+  };
   EXPECT_EQ(experts(R"({"num_experts":"<absent>","num_local_experts":6})"), 6);  // as transformers 5 writes it
   EXPECT_EQ(experts(R"({"num_experts":3,"num_local_experts":6})"), 6);
   EXPECT_EQ(experts(R"({"num_experts":3,"num_local_experts":null})"), 3);
-  const auto layers = [](const std::string& patch) { return read(patched(qwen3_moe(), patch)).stack.moe->layers; };
+  const auto layers = [](const std::string& patch) {
+    return read_experts(patched(qwen3_moe(), patch)).stack.moe->layers;
+  };
   EXPECT_EQ(layers(R"({"decoder_sparse_step":2})"), std::vector<bool>({false, true}));
   EXPECT_EQ(layers(R"({"decoder_sparse_step":3})"), std::vector<bool>({false, false}));
   EXPECT_EQ(layers(R"({"mlp_only_layers":[1]})"), std::vector<bool>({true, false}));
-  EXPECT_TRUE(read(patched(qwen3_moe(), R"({"norm_topk_prob":true})")).stack.moe->routing.normalise);
-  EXPECT_FALSE(read(qwen3_moe()).diffusion);
-  const ModelConfig sdar = read(patched(qwen3_moe(), R"({"model_type":"sdar_moe","mask_token_id":7})"));
+  EXPECT_TRUE(read_experts(patched(qwen3_moe(), R"({"norm_topk_prob":true})")).stack.moe->routing.normalise);
+  EXPECT_FALSE(read_experts(qwen3_moe()).diffusion);
+  const ModelConfig sdar = read_experts(patched(qwen3_moe(), R"({"model_type":"sdar_moe","mask_token_id":7})"));
   EXPECT_TRUE(sdar.stack.moe && sdar.diffusion);
   EXPECT_EQ(sdar.diffusion->block_size, 4);
 }
 
 TEST(MoeConfig, Llada2) {
   for (const char* family : {"llada2_moe", "llada2_moe_veomni"}) {
-    const ModelConfig config = read(llada2(family));
+    const ModelConfig config = read_experts(llada2(family));
     const MoeConfig moe = *config.stack.moe;
     EXPECT_EQ(moe.layers, std::vector<bool>({false, true}));
     EXPECT_EQ(moe.shared_intermediate, 12);
@@ -65,22 +69,22 @@ TEST(MoeConfig, Llada2) {
     EXPECT_EQ(config.diffusion->mask_id, 7);
     EXPECT_EQ(config.diffusion->token_shift, 0);
   }
-  const ModelConfig large = read(patched(llada2(), R"({"vocab_size":157184,"mask_token_id":"<absent>"})"));
+  const ModelConfig large = read_experts(patched(llada2(), R"({"vocab_size":157184,"mask_token_id":"<absent>"})"));
   EXPECT_EQ(large.diffusion->mask_id, 156895);
-  const Routing single = read(patched(llada2(), R"({"num_experts_per_tok":1})")).stack.moe->routing;
+  const Routing single = read_experts(patched(llada2(), R"({"num_experts_per_tok":1})")).stack.moe->routing;
   EXPECT_FALSE(single.normalise);
 }
 
 TEST(BlockConfig, FastDllmDreamAndLlada) {
-  const ModelConfig fast = read(patched(tiny_config("Fast_dLLM_Qwen"), R"({"mask_token_id":7,"bd_size":16})"));
+  const ModelConfig fast = read_experts(patched(tiny_config("Fast_dLLM_Qwen"), R"({"mask_token_id":7,"bd_size":16})"));
   EXPECT_EQ(fast.diffusion->block_size, 16);
   EXPECT_EQ(fast.diffusion->token_shift, 1);
   EXPECT_EQ(fast.diffusion->sub_block, 8);
   EXPECT_TRUE(fast.stack.qkv_bias);
-  const ModelConfig dream = read(patched(tiny_config("Dream"), R"({"mask_token_id":7,"block_size":16})"));
+  const ModelConfig dream = read_experts(patched(tiny_config("Dream"), R"({"mask_token_id":7,"block_size":16})"));
   EXPECT_EQ(dream.diffusion->block_size, 0);  // whatever a file says, it sees the whole sequence
   EXPECT_EQ(dream.diffusion->token_shift, 1);
-  const ModelConfig llada = read(tiny_llada_config());
+  const ModelConfig llada = read_experts(tiny_llada_config());
   EXPECT_EQ(llada.stack.hidden, 8);
   EXPECT_EQ(llada.stack.intermediate, 12);
   EXPECT_EQ(llada.stack.layers[0].shape.n_kv_heads, 2);
@@ -132,7 +136,7 @@ TEST(MoeConfig, RefusesWhatItWouldComputeDifferently) {
     SCOPED_TRACE(item.patch);
     std::vector<std::string> parts = item.parts;
     parts.push_back("config.json");
-    expect_error([&] { read(patched(item.config, item.patch)); }, parts);
+    expect_error([&] { read_experts(patched(item.config, item.patch)); }, parts);
   }
 }
 
