@@ -59,6 +59,24 @@ std::optional<RepoRef> parse_repo_ref(std::string_view text) {
   return ref;
 }
 
+std::string repo_of_address(std::string_view text) {
+  const auto skip = [&text](std::string_view start) {
+    if (!text.starts_with(start)) return false;
+    text.remove_prefix(start.size());
+    return true;
+  };
+  bool found = skip("hf://");
+  if (!found) {
+    if (!skip("https://")) skip("http://");
+    skip("www.");
+    found = skip("huggingface.co/") || skip("hf.co/") || skip("hf-mirror.com/");
+  }
+  const size_t slash = found ? text.find('/') : std::string_view::npos;
+  if (slash == std::string_view::npos) return {};
+  const auto ref = parse_repo_ref(text.substr(0, text.find_first_of("/:?#@", slash + 1)));
+  return ref ? ref->repo : std::string();
+}
+
 std::string name_of(const RepoRef& ref) { return ref.revision == "main" ? ref.repo : ref.repo + "@" + ref.revision; }
 
 std::string folder_name_of(const std::string& repo) {

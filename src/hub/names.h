@@ -19,6 +19,10 @@ struct RepoRef {
 /// characters A-Z a-z 0-9 . _ -, neither "--" nor "..", and does not begin or end with '.' or '-'.
 std::optional<RepoRef> parse_repo_ref(std::string_view text);
 
+/// "ORG/MODEL" of a page's address (https://huggingface.co/ORG/MODEL, whatever follows) or of a name as other programs
+/// write it (hf.co/ORG/MODEL:TAG, hf://ORG/MODEL); empty for any other text. Only to propose it: nothing is fetched.
+std::string repo_of_address(std::string_view text);
+
 /// The text that is read as `ref`: "ORG/MODEL" of the main branch.
 std::string name_of(const RepoRef& ref);
 

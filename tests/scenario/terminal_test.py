@@ -22,6 +22,7 @@ class Screen:
         self.columns, self.rows, self.wraps = columns, [[]], [False]
         self.row = self.column = 0
         self.rest = ""
+        self.bold = False  # what is written next
 
     def put(self, char):
         if self.column == self.columns:
@@ -65,7 +66,9 @@ class Screen:
         elif end == "@":
             cells[self.column : self.column] = " " * max(count, 1)
             del cells[self.columns :]
-        elif end not in "mhl":
+        elif end == "m":
+            self.bold = numbers == "1" or (self.bold and numbers not in ("", "0"))
+        elif end not in "hl":
             raise AssertionError(f"this screen does not know CSI {numbers}{end}")
 
     def write(self, text):
@@ -174,6 +177,8 @@ def main():
     text = "the quick brown fox jumps over the lazy dog and then goes on running through the forest until night falls on it"
     chat.type(text)
     chat.expect_line("typed", [], text)
+    if chat.screen.bold:
+        sys.exit("FAILED: what is typed is bold as the prompt is, and so would be the answer")
     for columns in (30, 90, 41, 25, 120, 37):
         chat.resize(columns)
         chat.expect_line(f"a window of {columns} columns", [], text)

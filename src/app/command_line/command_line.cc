@@ -84,8 +84,9 @@ std::string unknown_words(const ChosenCommand& chosen) {
   }
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return "\"" + for_message(text) + "\" belongs to no flag, and " + chosen.path +
-         " takes no further value; a text with spaces stands between quotes";
+  const bool asks = chosen.app->get_option_no_throw("--prompt") != nullptr;
+  return "\"" + for_message(text) + "\" belongs to no flag, and " + chosen.path + " takes no further value; " +
+         (asks ? "a prompt goes after its flag: --prompt \"TEXT\"" : "a text with spaces stands between quotes");
 }
 
 }  // namespace

@@ -28,6 +28,9 @@ constexpr Foreign kCommands[] = {
     {"generate", "here it is: ashlar run MODEL --prompt TEXT"},
     {"cli", "here it is: ashlar chat MODEL, or ashlar run MODEL --prompt TEXT"},
     {"server", "here it is: ashlar serve MODEL"},
+    {"llama-server", "here it is: ashlar serve MODEL"},
+    {"llama-cli", "here it is: ashlar chat MODEL, or ashlar run MODEL --prompt TEXT"},
+    {"llama-bench", "here it is: ashlar bench MODEL"},
     {"perplexity", "here it is: ashlar eval perplexity MODEL"},
 };
 
@@ -37,6 +40,8 @@ constexpr const char* kDrafter = "here it is --drafter FOLDER";
 constexpr const char* kFromHub = "here it is ashlar pull ORG/MODEL, after which every command takes ORG/MODEL";
 constexpr const char* kModel =
     "here the model stands without a flag: ashlar COMMAND MODEL, a folder, a .gguf file or ORG/MODEL";
+constexpr const char* kFigures =
+    "here it is --show-stats in ashlar chat; ashlar run ends with its figures unless --quiet";
 constexpr const char* kSlots = "here it is --max-sequences N";
 constexpr const char* kMaxTokens = "here it is --max-tokens N";
 constexpr const char* kKvDtype = "here it is --kv-dtype bf16|f32|int8|tq4";
@@ -115,7 +120,8 @@ constexpr Foreign kFlags[] = {
     {"--interactive", "here it is ashlar chat MODEL"},
     {"--no-cnv", "here it is ashlar run --raw"},
     {"-no-cnv", "here it is ashlar run --raw"},
-    {"--verbose", "here it is --show-stats in ashlar chat; ashlar run ends with its figures unless --quiet"},
+    {"-v", kFigures},
+    {"--verbose", kFigures},
     {"--format", "here it is --json for the answer with its figures; a server's requests take a response_format"},
 };
 

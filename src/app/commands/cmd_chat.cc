@@ -52,7 +52,8 @@ class Chat {
     const bool terminal = is_terminal(STDIN_FILENO);
     const auto reader = make_line_reader(options_.no_history ? "" : default_history_file());
     if (terminal && !options_.session.quiet) print_note("/help lists the commands; Ctrl-D leaves");
-    const std::string prompt = color_ ? "\1\033[1m\1> \1\033[0m\1" : "> ";
+    // The blank after the last marker is needed: libedit drops what has nothing to stand before.
+    const std::string prompt = color_ ? "\1\033[1m\1>\1\033[0m\1 " : "> ";
     for (;;) {
       if (output_error() != 0) return;
       const LineReader::Line line = reader->read(prompt);

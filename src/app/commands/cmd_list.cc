@@ -22,6 +22,10 @@ namespace {
 void list_models(bool json) {
   const std::filesystem::path cache = hub::settings_from_environment().cache;
   const std::vector<LocalModel> models = local_models(model_roots(), cache);
+  if (models.empty() && !json) {
+    print_note("there are no models here; ashlar pull ORG/MODEL fetches one, such as Qwen/Qwen3-0.6B");
+    return;
+  }
   size_t width = 4;
   int64_t pulled = 0;
   for (const LocalModel& model : models) width = std::max(width, for_message(model.name).size());

@@ -59,8 +59,10 @@ std::filesystem::path pull_one(const hub::RepoRef& ref, hub::Role role, bool all
 void pull(const PullCommand& command) {
   const auto ref = hub::parse_repo_ref(command.model);
   if (!ref) {
-    throw CLI::ValidationError(
-        "MODEL", "\"" + command.model + "\" is no name of a model; expected ORG/MODEL or ORG/MODEL@REVISION");
+    const std::string repo = hub::repo_of_address(command.model);
+    throw CLI::ValidationError("MODEL", "\"" + command.model +
+                                            "\" is no name of a model; expected ORG/MODEL or ORG/MODEL@REVISION" +
+                                            (repo.empty() ? "" : ": ashlar pull " + repo));
   }
   std::optional<hub::RepoRef> drafter;
   if (command.with_drafter) {

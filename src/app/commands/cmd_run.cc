@@ -40,22 +40,19 @@ struct RunOptions {
 std::vector<Prompt> collect_prompts(const RunOptions& options) {
   if (!options.prompts_file.empty()) return read_prompts(options.prompts_file, options.system);
   std::string text = options.prompt;
+  const std::string& model = options.session.model;
+  const bool mistaken = !options.has_prompt && !model.empty() && !std::filesystem::exists(model);
+  const std::string hint =
+      mistaken ? "; " + for_message(model) + " was taken as the model's name: a prompt goes after --prompt" : "";
   if (!options.has_prompt) {
     const bool piped = options.prompt_file.empty();
     if (piped && is_terminal(STDIN_FILENO)) {
       throw CLI::ValidationError(
-          "no prompt: give one with --prompt TEXT or --prompt-file FILE, pipe one in, or talk in ashlar chat");
+          "no prompt: give one with --prompt TEXT or --prompt-file FILE, pipe one in, or talk in ashlar chat" + hint);
     }
     text = read_prompt_text(piped ? "-" : options.prompt_file);
   }
-  if (text.empty()) {
-    const std::string& model = options.session.model;
-    const bool mistaken = !options.has_prompt && !model.empty() && !std::filesystem::exists(model);
-    throw CLI::ValidationError("the prompt is empty" + (mistaken ? "; " + for_message(model) +
-                                                                       " was taken as the model's name: a prompt goes "
-                                                                       "after --prompt"
-                                                                 : ""));
-  }
+  if (text.empty()) throw CLI::ValidationError("the prompt is empty" + hint);
   return {make_prompt(text, options.system)};
 }
 

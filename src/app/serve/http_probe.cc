@@ -61,6 +61,8 @@ std::string reason(CURLcode code, const char* details) {
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_WEIRD_SERVER_REPLY:
       return "what answers does not speak HTTP";
+    case CURLE_COULDNT_CONNECT:
+      return std::string("no connection (") + details + "); is a server running there?";
     default:
       return std::string("no connection (") + (*details != '\0' ? details : curl_easy_strerror(code)) + ")";
   }

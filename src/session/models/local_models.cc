@@ -41,6 +41,13 @@ bool is_pulled_drafter(const fs::path& repo) {
   return std::any_of(versions.begin(), versions.end(), [](const fs::path& one) { return drafts(one); });
 }
 
+bool begins_as_gguf(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  char magic[4] = {};
+  in.read(magic, sizeof magic);
+  return in && std::string(magic, sizeof magic) == "GGUF";
+}
+
 std::string adapter_text(const fs::path& folder) {
   std::string base;
   try {
@@ -100,8 +107,8 @@ int64_t remove_pulled(const std::string& name, const fs::path& cache, const fs::
   if (!ref || name.find('@') != std::string::npos) {
     throw Error("model",
                 name +
-                    " is not a model that was pulled; expected ORG/MODEL, as ashlar list has it. Folders and files of "
-                    "your own, and bundled models, are removed by rm");
+                    " is not a model that was pulled; expected ORG/MODEL, as ashlar list has it: bundled models and " +
+                    "files of your own stay where they are");
   }
   const std::string last = hub::folder_name_of(ref->repo);
   const fs::path folder = cache / last;
@@ -137,7 +144,12 @@ std::string what_it_is_instead(const fs::path& path) {
              " holds pickled weights, which can run code when they are read; expected a folder with config.json and "
              "*.safetensors, or a .gguf file";
     }
-    return {};
+    if (is_gguf(path)) return {};
+    if (begins_as_gguf(path)) {  // as Ollama keeps them
+      return path.string() + " is a GGUF file under another name; expected one that ends in .gguf: ln -s " +
+             path.string() + " model.gguf, and name that";
+    }
+    return path.string() + " is a file; expected a folder with config.json and *.safetensors, or a .gguf file";
   }
   if (!fs::is_directory(path, failed)) return {};
   if (file_exists(path / "adapter_config.json") && !file_exists(path / "config.json")) return adapter_text(path);

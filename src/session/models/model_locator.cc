@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <system_error>
 
@@ -121,11 +122,17 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
                 wanted + " is not a file, nor one in " + list_of(roots) + "; expected the path of a GGUF file");
   }
   if (!folder) {
+    if (const std::string repo = hub::repo_of_address(wanted); !repo.empty()) {
+      throw Error("model",
+                  wanted + " is an address; to fetch that model: ashlar pull " + repo + ", which is then its name");
+    }
     const std::string near = similar_model(wanted, roots);
     const std::string maybe = near.empty() ? "" : "; did you mean " + near + "?";
     if (near.empty() || wanted.find('/') != std::string::npos) offer_pull("model", wanted, hub::Role::kModel, maybe);
-    throw Error("model", wanted + " is not a folder, nor a model in " + list_of(roots) + maybe +
-                             "; expected a Hugging Face model folder, a .gguf file, or nothing for the bundled model");
+    const std::string expected =
+        "; expected a Hugging Face model folder, a .gguf file, ORG/MODEL of the hub, or nothing for the bundled model";
+    throw Error("model",
+                wanted + " is not a folder, nor a model in " + list_of(roots) + (near.empty() ? expected : maybe));
   }
   if (const std::string file = gguf_in(*folder); !file.empty()) {
     throw Error("model", folder->string() + " has no config.json, but " + file + "; name that file");
@@ -241,18 +248,21 @@ std::string verifier_of(const fs::path& drafter) {
 
 std::vector<fs::path> model_roots() {
   std::vector<fs::path> roots;
-  if (const char* named = std::getenv("ASHLAR_MODELS"); named != nullptr && *named != '\0') roots.emplace_back(named);
+  const auto add = [&roots](const fs::path& root) {  // once: a wheel's variable names the folder next to its program
+    if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
+  };
+  if (const char* named = std::getenv("ASHLAR_MODELS"); named != nullptr && *named != '\0') add(named);
   std::error_code failed;
   const fs::path executable = fs::read_symlink("/proc/self/exe", failed);
   if (!failed) {
     const fs::path prefix = executable.parent_path().parent_path();
-    roots.push_back(prefix / "models");
-    roots.push_back(prefix / "share" / "ashlar" / "models");
+    add(prefix / "models");
+    add(prefix / "share" / "ashlar" / "models");
   }
   for (const fs::path& file : {executable, own_library()}) {
     const auto sources = source_tree_of(file);
     if (!sources) continue;
-    roots.push_back(*sources / "models");
+    add(*sources / "models");
     break;
   }
   return roots;

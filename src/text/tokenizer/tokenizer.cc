@@ -130,7 +130,15 @@ Tokenizer Tokenizer::from_json(std::string_view text, std::string_view name) {
 }
 
 Tokenizer Tokenizer::from_model(const std::filesystem::path& model) {
-  if (!is_gguf(model)) return from_file(model / "tokenizer.json");
+  if (!is_gguf(model)) {
+    if (!file_exists(model / "tokenizer.json")) {
+      throw Error("tokenizer",
+                  model.string() +
+                      " has no tokenizer.json; expected that of the model: fetch it from the model's "
+                      "repository, or write it by transformers' AutoTokenizer and save_pretrained(FOLDER)");
+    }
+    return from_file(model / "tokenizer.json");
+  }
   return from_root(text::gguf_tokenizer_json(open_gguf_metadata(model)), model.string());
 }
 

@@ -28,6 +28,7 @@ case_doctor() {
   out_has "bad.toml:1: \"prot\" is no setting"
   expect 1 "$ashlar" health http://127.0.0.1:1
   err_has "no connection"
+  err_has "is a server running there?"
 }
 
 case_generated() {
@@ -103,7 +104,9 @@ case_words() {
   expect 2 "$ashlar" run -n
   err_has "--max-tokens needs a value"
   expect 2 "$ashlar" run what is a harbour
-  err_has '"is a harbour" belongs to no flag'
+  err_has '"is a harbour" belongs to no flag, and ashlar run takes no further value; a prompt goes after its flag'
+  expect 2 "$ashlar" rnu
+  err_has "did you mean run?"
   expect 2 "$ashlar" eval
   err_has "ashlar eval needs one of its commands: acceptance dllm perplexity logits"
   expect 2 "$ashlar" run --schedule foo

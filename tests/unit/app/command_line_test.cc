@@ -50,6 +50,8 @@ TEST_F(CommandLine, ProposesTheNearestName) {
   EXPECT_THAT(problem_of({"eval"}), HasSubstr("acceptance"));
   EXPECT_EQ(problem_of({"eval", "--help"}), "");
   EXPECT_EQ(nearest("--promt", {"--prompt", "--port", "--prompts"}), "--prompt");
+  EXPECT_EQ(nearest("rnu", {"eval", "run", "rm"}), "run");  // swapped neighbours are one mistake
+  EXPECT_EQ(nearest("sevre", {"serve", "server"}), "serve");
   EXPECT_EQ(nearest("--xyzzy", {"--prompt", "--port"}), "");
 }
 

@@ -25,6 +25,17 @@ TEST(HubNames, ReadsRepositories) {
   EXPECT_EQ(named->revision, "refs/pr/1");
 }
 
+TEST(HubNames, FindsTheRepositoryInAnAddress) {
+  for (const char* text : {"https://huggingface.co/org/model", "http://www.huggingface.co/org/model/tree/main?x=1",
+                           "huggingface.co/org/model#files", "hf.co/org/model:Q4_K_M", "hf://org/model@refs/pr/1"}) {
+    EXPECT_EQ(repo_of_address(text), "org/model") << text;
+  }
+  for (const char* text : {"", "org/model", "https://elsewhere.example/org/model", "https://huggingface.co/org",
+                           "https://huggingface.co/../model", "hf://", "hf.co/org/--"}) {
+    EXPECT_EQ(repo_of_address(text), "") << text;
+  }
+}
+
 TEST(HubNames, RefusesWhatIsNone) {
   for (const char* text : {"",
                            "model",

@@ -135,6 +135,12 @@ TEST_F(LocalModels, OtherThingsAreNamedForWhatTheyAre) {
   write("whole/model.safetensors", "x");
   EXPECT_THAT(instead("whole/model.safetensors"),
               AllOf(HasSubstr("is a file of the model in"), HasSubstr("name that folder")));
+  write("blobs/sha256-aa", "GGUF....");
+  EXPECT_THAT(instead("blobs/sha256-aa"), AllOf(HasSubstr("is a GGUF file under another name"), HasSubstr("ln -s")));
+  for (const char* text : {"", "GG", "words"}) {
+    write("notes.txt", text);
+    EXPECT_THAT(instead("notes.txt"), HasSubstr("is a file; expected a folder with config.json")) << text;
+  }
   write("y.gguf", "GGUF");
   for (const char* fine : {"whole", "y.gguf", "nowhere", "alone"}) EXPECT_EQ(instead(fine), "") << fine;
 }

@@ -153,6 +153,19 @@ TEST_F(ModelLocator, ABuildFolderLeadsToItsSources) {
   // This test lies in a build folder itself.
   const std::vector<fs::path> roots = model_roots();
   EXPECT_NE(std::find(roots.begin(), roots.end(), fs::path(ASHLAR_SOURCE_DIR) / "models"), roots.end());
+  // A root that is named as well is looked at once, and first.
+  ::setenv("ASHLAR_MODELS", roots.back().c_str(), 1);
+  std::vector<fs::path> named = model_roots();
+  ::unsetenv("ASHLAR_MODELS");
+  EXPECT_EQ(named.front(), roots.back());
+  std::sort(named.begin(), named.end());
+  EXPECT_EQ(std::adjacent_find(named.begin(), named.end()), named.end());
+}
+
+TEST_F(ModelLocator, AnAddressIsAnsweredByThePullThatFetchesIt) {
+  EXPECT_THAT(error_of("https://huggingface.co/org/model", ""), HasSubstr("ashlar pull org/model"));
+  EXPECT_THAT(error_of("hf.co/org/model:Q4_K_M", ""), HasSubstr("ashlar pull org/model"));
+  EXPECT_THAT(error_of("qwen3:0.6b", ""), HasSubstr("ORG/MODEL of the hub"));
 }
 
 TEST_F(ModelLocator, AFolderThatIsHereIsNoNameOfTheHub) {
