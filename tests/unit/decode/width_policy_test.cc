@@ -376,8 +376,7 @@ TEST(WidthPolicy, WholeBlocksAreFilledWhereThatCostsLittle) {
   }
 }
 
-// A proposer that computes whole blocks whatever is wanted: its rows are paid for with the first draft, and further
-// drafts only cost the rows that verify them.
+// A proposer that computes whole blocks is paid for with the first draft; further ones cost the rows that verify them.
 TEST(WidthPolicy, WholeBlocksArePaidForWhereTheProposerComputesThem) {
   const auto width = [](ProposerRows rows, double price, double draft_row_key = 0) {
     WidthPolicy policy(16, 1, rows);

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Tiles of queries and cuts of keys, of which attention_tiles.cu says the law.
+
+#include "attention.cuh"
+#include "copies.cuh"
+#include "pairs.cuh"
+
+namespace ashlar::cuda {
+
+inline constexpr int kTileWarps = 8;
+inline constexpr int kCut = 32;
+inline constexpr int kTileRows = kTileQueries;
+static_assert(kSegment == kTileWarps * kCut);
+
+/// Element `i` of eight in each of two vectors, as a pair.
+__device__ __forceinline__ uint32_t pair_of(const uint4& low, const uint4& high, int i) {
+  const auto* const a = reinterpret_cast<const uint32_t*>(&low);
+  const auto* const b = reinterpret_cast<const uint32_t*>(&high);
+  return __byte_perm(a[i / 2], b[i / 2], i % 2 == 0 ? 0x5410 : 0x7632);
+}
+
+/// What decides which rows of a window share a tile.
+struct WindowRow {
+  KeyRange keys;  ///< without the row's own
+  int32_t table;
+  bool alone;  ///< sees itself
+};
+
+template <int kDim>
+struct Shared {
+  /// Queries lie 64 bytes further apart than they are long: two rows that are read together meet all banks.
+  static constexpr int kPitch = kDim * 2 + 64;
+  float sums[kTileWarps][kTileRows][kDim];  ///< of a cut each
+  char queries[kTileRows * kPitch];
+  __nv_bfloat16 own[2][kDim];  ///< key and value of a row that sees itself
+  Extent extents[kTileWarps][kTileRows];
+  float scales[kTileWarps][kTileRows];
+  KeyRange ranges[kTileRows];  ///< keys that a query sees
+  WindowRow window[kTileRows];
+  bool is_last;  ///< of the blocks that share a tile's segments
+};
+
+/// The rows of a tile, and all keys that any of them sees.
+struct Tile {
+  int32_t first;
+  int32_t end;
+  KeyRange keys;
+};
+
+/// The tile that begins at `row`, of rows before `last`. rows: of the window from `row` on.
+__device__ inline Tile tile_at(const WindowRow* rows, int32_t row, int32_t last) {
+  const WindowRow& first = rows[0];
+  Tile tile = {row, row + 1, first.keys};
+  if (first.alone) {
+    ++tile.keys.end;
+    return tile;
+  }
+  for (; tile.end < last; ++tile.end) {
+    const WindowRow& next = rows[tile.end - row];
+    if (next.table != first.table || next.alone) break;
+    // Keys between them may never have been written.
+    if (next.keys.begin > tile.keys.end || next.keys.end < tile.keys.begin) break;
+    tile.keys = {min(tile.keys.begin, next.keys.begin), max(tile.keys.end, next.keys.end)};
+  }
+  return tile;
+}
+
+/// Where a thread's part of the scores lies in a tile: queries lane / 4 and lane / 4 + 8, keys 2 (lane % 4) and the
+/// next of each eight.
+template <int kDim, int kResident>
+struct Cut {
+  const AttentionCall& call;
+  Shared<kDim>& shared;
+  const int32_t* page_table;
+  Branch branch;
+  int32_t kv_head;
+  int32_t own_at;  ///< position that stands for the row's own key, or -1
+
+  __device__ __forceinline__ const __nv_bfloat16* place(int32_t p, bool value) const {
+    if (p == own_at) return shared.own[value ? 1 : 0];
+    if (p >= branch.first && p < branch.first + branch.n) {
+      return in_scratch(call.heads, branch.slots[p - branch.first], kv_head, value);
+    }
+    return in_pages(call.heads, page_table, p, kv_head, value);
+  }
+
+  /// Sums and extents of the cut that begins at position `first`. queries: how many the tile has.
+  __device__ __forceinline__ void run(int warp, int32_t first, const KeyRange& keys, int32_t queries) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, c = lane % 4;
+    uint4 k[kCut / 8][kDim / 32];
+#pragma unroll
+    for (int j = 0; j < kCut / 8; ++j) {
+      const int32_t p = first + 8 * j + g;
+      const bool there = p >= keys.begin && p < keys.end;
+      const __nv_bfloat16* const from = there ? place(p, false) + 8 * c : nullptr;
+#pragma unroll
+      for (int i = 0; i < kDim / 32; ++i) {
+        k[j][i] = there ? *reinterpret_cast<const uint4*>(from + 32 * i) : make_uint4(0, 0, 0, 0);
+      }
+    }
+    // Of 16 keys: 2 c, 2 c + 1, 2 c + 8, 2 c + 9, which are the inputs that a thread has of a step.
+    uint4 v[kCut / 16][4][kDim / 64];
+    const auto load_values = [&] {
+#pragma unroll
+      for (int t = 0; t < kCut / 16; ++t) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int32_t p = first + 16 * t + 2 * c + i % 2 + i / 2 * 8;
+          const bool there = p >= keys.begin && p < keys.end;
+          const __nv_bfloat16* const from = there ? place(p, true) + 8 * g : nullptr;
+#pragma unroll
+          for (int b = 0; b < kDim / 64; ++b) {
+            v[t][i][b] = there ? *reinterpret_cast<const uint4*>(from + 64 * b) : make_uint4(0, 0, 0, 0);
+          }
+        }
+      }
+    };
+    if (kResident == 1) load_values();
+
+    float s[kCut / 8][4] = {};
+#pragma unroll
+    for (int i = 0; i < kDim / 32; ++i) {
+      const char* const at = shared.queries + g * Shared<kDim>::kPitch + 64 * i + 16 * c;
+      const uint4 low = *reinterpret_cast<const uint4*>(at);
+      const uint4 high = *reinterpret_cast<const uint4*>(at + 8 * Shared<kDim>::kPitch);
+#pragma unroll
+      for (int j = 0; j < kCut / 8; ++j) {
+        multiply(s[j], {low.x, high.x, low.y, high.y}, k[j][i].x, k[j][i].y);
+        multiply(s[j], {low.z, high.z, low.w, high.w}, k[j][i].z, k[j][i].w);
+      }
+    }
+
+    if (kResident > 1) {
+      asm volatile("" ::: "memory");  // registers of keys are free now, and not before
+      load_values();
+    }
+
+    uint32_t weights[kCut / 8][2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const KeyRange range = shared.ranges[g + 8 * h];
+      float highest = -CUDART_INF_F;
+#pragma unroll
+      for (int j = 0; j < kCut / 8; ++j) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int32_t p = first + 8 * j + 2 * c + e;
+          float& score = s[j][2 * h + e];
+          score = p >= range.begin && p < range.end ? score * call.scale : -CUDART_INF_F;
+          highest = fmaxf(highest, score);
+        }
+      }
+      highest = quad_max(highest);
+      const float base = highest == -CUDART_INF_F ? 0.0F : highest;
+      float sum = 0;
+#pragma unroll
+      for (int j = 0; j < kCut / 8; ++j) {
+        const float low = power_of_two((s[j][2 * h] - base) * CUDART_L2E_F);
+        const float high = power_of_two((s[j][2 * h + 1] - base) * CUDART_L2E_F);
+        weights[j][h] = pack_bf16(low, high);
+        const float2 rounded = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(weights[j][h]));
+        sum += rounded.x + rounded.y;
+      }
+      sum = quad_sum(sum);
+      if (c == 0) shared.extents[warp][g + 8 * h] = {highest, sum};
+    }
+
+#pragma unroll
+    for (int b = 0; b < kDim / 64; ++b) {
+      float o[8][4] = {};
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+#pragma unroll
+        for (int t = 0; t < kCut / 16; ++t) {
+          multiply(o[n], {weights[2 * t][0], weights[2 * t][1], weights[2 * t + 1][0], weights[2 * t + 1][1]},
+                   pair_of(v[t][0][b], v[t][1][b], n), pair_of(v[t][2][b], v[t][3][b], n));
+        }
+      }
+      // Output 2 c + e of the eight of n is dimension 64 b + 8 (2 c + e) + n.
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (g + 8 * h >= queries) continue;
+        float* const to = &shared.sums[warp][g + 8 * h][64 * b + 16 * c];
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+          const int n = q % 2 * 4, e = 2 * h + q / 2;
+          *reinterpret_cast<float4*>(to + 4 * q) = make_float4(o[n][e], o[n + 1][e], o[n + 2][e], o[n + 3][e]);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace ashlar::cuda
