@@ -31,19 +31,19 @@ OPTION_NAMES = {
 
 #: Options of vLLM, llama-cpp-python and transformers that have no counterpart of the same meaning, and what comes nearest.
 OPTION_HINTS = {
-    "device_map": "device='cuda'",
-    "draft_model": "drafter=FOLDER",
-    "dtype": "weights='auto', 'int8', 'int4', 'fp8' or 'exact'",
-    "enforce_eager": "nothing: nothing is compiled at the start",
-    "gpu_memory_utilization": "kv_memory=BYTES; the weights take what they are",
-    "n_batch": "prefill_chunk=N",
-    "n_gpu_layers": "device='cuda', which has the whole model on the GPU",
-    "quantization": "weights='int8', 'int4' or 'fp8'; files that are quantised are run as they are",
-    "seed": "the parameter seed of a request: generate(prompt, seed=1)",
-    "speculative_config": "drafter=FOLDER",
-    "tensor_parallel_size": "device='cuda': a model runs on one device",
-    "torch_dtype": "weights='auto', 'int8', 'int4', 'fp8' or 'exact'",
-    "trust_remote_code": "nothing: no code of a model's folder is ever run",
+    "device_map": "here it is device='cuda'",
+    "draft_model": "here it is drafter=FOLDER",
+    "dtype": "here it is weights='auto', 'int8', 'int4', 'fp8' or 'exact'",
+    "enforce_eager": "leave it out: nothing is compiled at the start",
+    "gpu_memory_utilization": "here it is kv_memory=BYTES; the weights take what they are",
+    "n_batch": "here it is prefill_chunk=N",
+    "n_gpu_layers": "here it is device='cuda', which has the whole model on the GPU",
+    "quantization": "here it is weights='int8', 'int4' or 'fp8'; files that are quantised are run as they are",
+    "seed": "here it is the parameter seed of a request: generate(prompt, seed=1)",
+    "speculative_config": "here it is drafter=FOLDER",
+    "tensor_parallel_size": "here it is device='cuda': a model runs on one device",
+    "torch_dtype": "here it is weights='auto', 'int8', 'int4', 'fp8' or 'exact'",
+    "trust_remote_code": "leave it out: no code of a model's folder is ever run",
 }
 
 _FIELDS = [field.name for field in dataclasses.fields(SamplingParams)]
@@ -51,7 +51,7 @@ _FIELDS = [field.name for field in dataclasses.fields(SamplingParams)]
 
 def unknown(what: str, name: str, known: Iterable[str]) -> TypeError:
     if what == "option" and name in OPTION_HINTS:
-        return TypeError(f"there is no {what} {name!r}; here it is {OPTION_HINTS[name]}")
+        return TypeError(f"there is no {what} {name!r}; {OPTION_HINTS[name]}")
     names = sorted(known)
     near = difflib.get_close_matches(name, names, 1)
     return TypeError(f"there is no {what} {name!r}" + (f"; did you mean {near[0]!r}?" if near else f"; expected one of {', '.join(names)}"))

@@ -17,7 +17,7 @@ namespace ashlar {
 struct EngineOptions {
   int32_t max_sequences = 16;   ///< run at once; further requests wait
   int32_t max_queue = 1024;     ///< requests waiting; one more is refused
-  int32_t max_step_rows = 512;  ///< rows of one step, prefill and decode together
+  int32_t max_step_rows = 512;  ///< rows of a step in which answers run, prompts included (prefill_chunk: of others)
   /// Most prompt rows of one sequence in a step; 0: kSharedChunk where answers run meanwhile, which wait for it, and
   /// Ops::prompt_rows() in a step of prompts alone, which may have as many rows.
   int32_t prefill_chunk = 0;

@@ -137,7 +137,7 @@ void Scheduler::add_decode(Step& step, Sequence& sequence) {
   if (left <= 0) return;  // the steps in flight take it to its limit
   const StepShape& shape = sequence.shape;
   const int32_t rows = decode_rows(sequence);
-  if (step.plan.n_rows + rows > prompt_rows_.most_alone) return;  // its turn comes when older ones have ended
+  if (step.plan.n_rows + rows > prompt_rows_.max_alone) return;  // its turn comes when older ones have ended
   const int32_t most = std::min(known + sequence.inflight_tokens, sequence.limit);
   if (!grow(sequence, shape.max_positions(most, sequence.limit))) return;
   step.plan.spans.push_back({sequence.slot, nullptr, 0, rows, true, sequence.pages.data(), pages_of(sequence)});
@@ -164,8 +164,7 @@ void Scheduler::drop_preempted(Step& step) {
 
 int32_t Scheduler::prompt_room(const Step& step) const {
   const int32_t prompts = step.prompt_rows(), others = step.plan.n_rows - prompts;
-  const int32_t most = others > 0 ? prompt_rows_.most_shared : prompt_rows_.most_alone;
-  return std::min(most - step.plan.n_rows, pace_.max_rows(others) - prompts);
+  return std::min(max_rows(step) - step.plan.n_rows, pace_.max_rows(others) - prompts);
 }
 
 void Scheduler::add_prefill(Step& step, Sequence& sequence) {
@@ -175,7 +174,7 @@ void Scheduler::add_prefill(Step& step, Sequence& sequence) {
   int32_t room = prompt_room(step);
   // A block that is longer than the pace allows: the first prompt goes on all the same.
   if (step.prompt_rows() == 0) {
-    room = std::max(room, std::min(shape.block, prompt_rows_.most_shared - step.plan.n_rows));
+    room = std::max(room, std::min(shape.block, prompt_rows_.max_shared - step.plan.n_rows));
   }
   const bool shared = step.plan.n_rows > step.prompt_rows() && options_.prefill_chunk == 0;
   const int32_t chunk = shared ? EngineOptions::kSharedChunk : prompt_rows_.chunk_alone;

@@ -39,8 +39,8 @@ struct Step {
 
 /// How many rows steps with prompts may have.
 struct PromptRows {
-  int32_t most_shared;  ///< of a step in which answers run, these included
-  int32_t most_alone;   ///< of a step of prompts alone: no fewer
+  int32_t max_shared;   ///< of a step in which answers run, these included, unless their rows alone are more
+  int32_t max_alone;    ///< of a step of prompts alone, and of any step: no fewer
   int32_t chunk_alone;  ///< of one sequence in such a step
 };
 
@@ -134,6 +134,11 @@ class Scheduler {
   SlotTable& slots_;
   PageCache cache_;
   const bool has_states_;
+  /// Most rows of the step as it is planned so far.
+  int32_t max_rows(const Step& step) const {
+    return step.plan.n_rows > step.prompt_rows() ? prompt_rows_.max_shared : prompt_rows_.max_alone;
+  }
+
   const PromptRows prompt_rows_;
   PrefillPace pace_;
   std::deque<Owned> waiting_;

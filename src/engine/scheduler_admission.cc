@@ -46,8 +46,7 @@ void Scheduler::free_slot(const Step& step) {
 
 void Scheduler::admit_waiting(Step& step) {
   free_slot(step);
-  for (auto at = waiting_.begin();
-       at != waiting_.end() && !free_slots_.empty() && step.plan.n_rows < prompt_rows_.most_alone;) {
+  for (auto at = waiting_.begin(); at != waiting_.end() && !free_slots_.empty() && step.plan.n_rows < max_rows(step);) {
     Sequence& sequence = **at;
     if (sequence.waits_for_mask()) {
       left_out_ = true;

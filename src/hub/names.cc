@@ -73,6 +73,8 @@ std::string repo_of_address(std::string_view text) {
   }
   const size_t slash = found ? text.find('/') : std::string_view::npos;
   if (slash == std::string_view::npos) return {};
+  constexpr std::string_view kSections[] = {"datasets", "spaces", "collections", "docs", "blog", "papers", "models"};
+  if (std::ranges::find(kSections, text.substr(0, slash)) != std::end(kSections)) return {};
   const auto ref = parse_repo_ref(text.substr(0, text.find_first_of("/:?#@", slash + 1)));
   return ref ? ref->repo : std::string();
 }

@@ -221,7 +221,7 @@ TEST_P(Experts, ManyRowsAreEachAsAlone) {
   const auto ops = make(2);
   const auto ref = make_ref_ops();
   for (const auto& [n, rows, hidden, width] :
-       {std::tuple{4, 130, 64, 32}, {3, 300, 192, 128}, {8, 520, 128, 40}, {5, 200, 256, 512}}) {
+       {std::tuple{4, 130, 64, 32}, {3, 300, 192, 128}, {8, 520, 128, 40}, {5, 200, 256, 512}, {4, 200, 512, 64}}) {
     const Bank bank(Scheme::kBF16, n, hidden, width, random_);
     Choice choice = skewed(rows, 2, n, random_);
     Matrix x(rows, hidden), start(rows, hidden, 3);

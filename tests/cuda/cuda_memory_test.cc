@@ -100,7 +100,7 @@ TEST_F(MemoryOnGpu, SaysWhenItWorksAndWhenItWaits) {
   work();
   const DeviceWork apart = probe->work();
   EXPECT_EQ(apart.loose_launches, 400);
-  EXPECT_GT(apart.idle, 0.05);  // whoever else uses the GPU
+  EXPECT_GT(apart.idle, 0.05);  // whatever else runs on the GPU
   EXPECT_GT(apart.seconds - apart.idle, 2e-3);
 
   const auto pass = [&] {

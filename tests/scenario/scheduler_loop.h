@@ -18,7 +18,7 @@ class SchedulerLoop {
                       {options.max_step_rows, options.step_rows(ops), options.chunk_alone(ops)}) {}
   SchedulerLoop(Ops& ops, Decoder& decoder, const EngineOptions& options, const PromptRows& prompt_rows)
       : decoder_(decoder), slots_(options.max_sequences) {
-    const StepLimits limits = {prompt_rows.most_alone, 2 * options.max_sequences, options.max_sequences};
+    const StepLimits limits = {prompt_rows.max_alone, 2 * options.max_sequences, options.max_sequences};
     KvLayout layout;
     decoder.register_state(layout, limits);
     memory_ = std::make_unique<KvMemory>(ops, layout, options.kv_pages, options.max_sequences);

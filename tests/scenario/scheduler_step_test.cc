@@ -128,9 +128,9 @@ TEST(SchedulerSteps, SequencesThatDoNotDraftLeavePromptsTheirRows) {
   }
 }
 
-// A device that likes long chunks gets them where nobody's next token waits for one.
+// A device that likes long chunks gets them where no answer waits for a token.
 TEST(SchedulerSteps, PromptsAloneMayHaveLongerChunksThanNextToAnswers) {
-  constexpr int32_t kAlone = 1000, kPrompt = 2500;
+  constexpr int32_t kShared = 800, kAlone = 1000, kPrompt = 2500;
   const auto ops = make_device("ref", {});
   for (const bool answers : {false, true}) {
     for (const int32_t chosen : {0, 100}) {
@@ -140,7 +140,7 @@ TEST(SchedulerSteps, PromptsAloneMayHaveLongerChunksThanNextToAnswers) {
       EngineOptions options = options_of(3, 1500);
       options.prefill_chunk = chosen;
       const int32_t alone = chosen != 0 ? chosen : kAlone;
-      SchedulerLoop loop(*ops, decoder, options, {options.max_step_rows, kAlone, alone});
+      SchedulerLoop loop(*ops, decoder, options, {kShared, kAlone, alone});
       if (answers) {
         add(loop, 20, 1500);
         for (int32_t i = 0; i < 3; ++i) ASSERT_TRUE(loop.step());
@@ -153,14 +153,30 @@ TEST(SchedulerSteps, PromptsAloneMayHaveLongerChunksThanNextToAnswers) {
         for (const Span& span : step.plan.spans) most = std::max(most, span.prompt != nullptr ? span.n_rows : 0);
         if (step.prompt_rows() < step.plan.n_rows) shared = std::max(shared, step.plan.n_rows);
       }
-      EXPECT_EQ(most, chosen != 0 ? chosen : answers ? EngineOptions::kSharedChunk - 1 : kAlone);
-      EXPECT_LE(shared, options.max_step_rows);
+      EXPECT_EQ(most, chosen != 0 ? chosen : answers ? EngineOptions::kSharedChunk : kAlone);
+      EXPECT_LE(shared, kShared);
       while (loop.step()) {
       }
       EXPECT_EQ(first->tokens, answer(kPrompt, 2, 7));
       EXPECT_EQ(second->tokens, answer(kPrompt, 2, 9));
     }
   }
+}
+
+// A step that is full of the first prompt admits no other, which may find what the first publishes.
+TEST(SchedulerSteps, TwinsNextToAnAnswerShareTheirPrompt) {
+  const auto ops = make_device("ref", {});
+  FakeDecoder decoder(1, 4000);
+  SchedulerLoop loop(*ops, decoder, options_of(4, 1500), {512, 2048, 2048});
+  add(loop, 20, 1000);
+  for (int32_t i = 0; i < 3; ++i) ASSERT_TRUE(loop.step());
+  const auto first = add(loop, 2500, 2, 7), second = add(loop, 2500, 2, 7);
+  while (loop.step()) {
+  }
+  EXPECT_EQ(first->tokens, answer(2500, 2, 7));
+  EXPECT_EQ(second->tokens, first->tokens);
+  EXPECT_EQ(first->end.stats.cached_tokens, 0);
+  EXPECT_GT(second->end.stats.cached_tokens, 0);
 }
 
 // A sequence that finds a use for more rows gets them, prompts or not.

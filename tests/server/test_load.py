@@ -77,7 +77,7 @@ class Storm:
     def client(self, number):
         r = random.Random(1000 + number)
         with httpx.Client(base_url=self.server.url, timeout=90, verify=False) as http:
-            while time.monotonic() < self.until or min(self.whole, self.aborted) < self.enough:
+            while not self.wrong and (time.monotonic() < self.until or min(self.whole, self.aborted) < self.enough):
                 which = r.choice(list(self.expected))
                 try:
                     self.one(http, r, which)
@@ -132,6 +132,7 @@ def run(storm, clients, patience):
     deadline = time.monotonic() + patience
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
+    assert not storm.wrong, storm.wrong[:3]
     assert not any(thread.is_alive() for thread in threads), "clients hang: " + json.dumps(storm.server.stats())
 
 

@@ -17,6 +17,7 @@
 #include "io/json.h"
 #include "session/answers.h"
 #include "session/interrupt.h"
+#include "session/models/model_locator.h"
 #include "session/progress.h"
 
 namespace ashlar {
@@ -41,7 +42,11 @@ std::vector<Prompt> collect_prompts(const RunOptions& options) {
   if (!options.prompts_file.empty()) return read_prompts(options.prompts_file, options.system);
   std::string text = options.prompt;
   const std::string& model = options.session.model;
-  const bool mistaken = !options.has_prompt && !model.empty() && !std::filesystem::exists(model);
+  const std::vector<std::filesystem::path> roots = model_roots();
+  const bool is_name = model.find('/') != std::string::npos || std::ranges::any_of(roots, [&](const auto& root) {
+                         return std::filesystem::exists(root / model);
+                       });
+  const bool mistaken = !options.has_prompt && !model.empty() && !is_name && !std::filesystem::exists(model);
   const std::string hint =
       mistaken ? "; " + for_message(model) + " was taken as the model's name: a prompt goes after --prompt" : "";
   if (!options.has_prompt) {

@@ -47,6 +47,7 @@ bool on_this_machine(const std::string& host) {
 }
 
 std::string reason(CURLcode code, const char* details) {
+  if (*details == '\0') details = curl_easy_strerror(code);
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
       return "the host is not found";
@@ -64,7 +65,7 @@ std::string reason(CURLcode code, const char* details) {
     case CURLE_COULDNT_CONNECT:
       return std::string("no connection (") + details + "); is a server running there?";
     default:
-      return std::string("no connection (") + (*details != '\0' ? details : curl_easy_strerror(code)) + ")";
+      return std::string("no connection (") + details + ")";
   }
 }
 

@@ -12,7 +12,7 @@ namespace ashlar {
 namespace {
 
 constexpr int32_t kMaxRows = 64;
-constexpr int32_t kMostRows = 512;  // where 64 take less than kFlat times one row
+constexpr int32_t kMaxFlatRows = 512;  // where 64 take less than kFlat times one row
 constexpr double kFlat = 2.0;
 constexpr int32_t kWideRows = 16;      // of passes over a context
 constexpr int32_t kMaxContext = 2048;  // tokens that attention is measured over
@@ -66,14 +66,14 @@ int32_t ChainDecoder::calibration_context(int32_t rows) const {
 // block of rows more: where products take sixteen rows at once, drafts that fill them up are nearly free and the next
 // one is dear. The largest sizes of all are measured too: a line through two sizes next to each other says nothing of
 // what lies beyond. Where many rows take little more than one, as on a device with far more arithmetic than bandwidth,
-// what lies beyond begins to rise somewhere: up to kMostRows are measured there. Of a model so large that there is time
-// for two sizes only, these are one row and sixteen.
+// what lies beyond begins to rise somewhere: up to kMaxFlatRows are measured there. Of a model so large that there is
+// time for two sizes only, these are one row and sixteen.
 void ChainDecoder::calibrate(int32_t max_slots) {
   const int32_t most = std::min({kMaxRows, batch_->max_rows(), max_positions(), kLogitRows});
   const int32_t max_sequences = std::min(max_slots, kv_->pages() / pages_of_block());
   const int32_t max_drafted = std::min(most, max_width() * max_sequences);
-  const int32_t max_verified =
-      std::min({kMostRows, batch_->max_rows(), max_positions(), max_width() * max_slots, kv_->pages() * kPageTokens});
+  const int32_t max_verified = std::min(
+      {kMaxFlatRows, batch_->max_rows(), max_positions(), max_width() * max_slots, kv_->pages() * kPageTokens});
   const int32_t wide = std::min({kWideRows, most, max_width()});
   const int32_t context = wide < 2 ? 0 : calibration_context(wide);
   if (context > 0) kv_->clear((context + wide) / kPageTokens + 1);

@@ -16,7 +16,7 @@ namespace ashlar {
 
 class DraftPlanner {
  public:
-  /// `proposes`: whether there are other drafts than n-gram drafts. target, drafter: what their rows see.
+  /// `proposer`: what drafts there are but n-gram drafts. target, drafter: what their rows see.
   DraftPlanner(int32_t max_width, int32_t max_slots, int32_t max_spans, ProposerRows proposer, NgramUse ngrams,
                KeysSeen target = KeysSeen(), KeysSeen drafter = KeysSeen());
 

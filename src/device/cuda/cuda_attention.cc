@@ -13,8 +13,9 @@ static_assert(sizeof(Branch) == sizeof(BranchTable) && offsetof(Branch, slots) =
               offsetof(Branch, n) == offsetof(BranchTable, n));
 
 constexpr size_t kSegmentBytes = size_t{256} << 20;  // for what lies between two kernels of attention, at most
-// What lies between two products of a mixture, at most. Fewer rows at a time read every expert's weights once more.
-constexpr int64_t kMixedBytes = int64_t{512} << 20;
+// What lies between two products of a mixture, at most, and as much again of tiles that choices do not fill. Fewer rows
+// at a time read every expert's weights once more.
+constexpr int64_t kMixedBytes = int64_t{384} << 20;
 // Choices of an expert, on average, from which on rows are brought to the places of large tiles first.
 constexpr int32_t kGatheredChoices = 32;
 
@@ -136,9 +137,10 @@ void CudaOps::mix_experts(const ExpertWeights& weights, Tensor x, Routes routes,
   const auto& experts = own_weight<CudaExperts>(weights);
   ASHLAR_CHECK(x.dtype == DType::kBF16 && out.dtype == DType::kBF16);
   ASHLAR_CHECK(x.cols == experts.hidden() && out.cols == experts.hidden());
-  // Answers in fp32, gates and ups, rows of places: twice as many as choices at most.
-  const int64_t of_choice = 8 * (int64_t{experts.hidden()} + experts.width());
-  const auto most = static_cast<int32_t>(std::clamp<int64_t>(kMixedBytes / (of_choice * routes.top_k), 1, 1 << 16));
+  // Answers in fp32 and rows of x in bf16, gates and ups, and what they become. Products of fp32 take a choice a block.
+  const int64_t of_choice = int64_t{6} * experts.hidden() + int64_t{experts.gates_apart() ? 8 : 2} * experts.width();
+  const auto most = static_cast<int32_t>(
+      std::clamp<int64_t>(kMixedBytes / (of_choice * routes.top_k), 1, std::max(65535 / routes.top_k, 1)));
   for (int32_t first = 0; first < x.rows; first += most) {
     const int32_t n = std::min(most, x.rows - first);
     const Routes some = {routes.top_k, routes.experts_of(first), routes.weights_of(first)};
@@ -157,7 +159,8 @@ void CudaOps::mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tens
   down.out_stride = experts.hidden();
   down.finish = Finish::kFloat;
   const bool gathers = hopper_multiprocessors_ != 0 && choices / experts.n() >= kGatheredChoices &&
-                       !experts.gates_apart() && takes_gathered_rows(call) && takes_gathered_rows(down);
+                       !experts.gates_apart() && takes_gathered_rows(call) && takes_gathered_rows(down) &&
+                       int64_t{2} * kGatheredTile * experts.n() * (experts.hidden() + experts.width()) <= kMixedBytes;
   int32_t tile = gathers ? kGatheredTile : tile_rows((choices + experts.n() - 1) / experts.n());
   if (experts.gate_up_layout().is_quantised() || experts.down_layout().is_quantised())
     tile = std::min(tile, most_quantised_rows());

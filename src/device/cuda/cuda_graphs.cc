@@ -45,6 +45,9 @@ void Graphs::record(Known& known, const std::function<void()>& pass) {
   } catch (const Error&) {  // it runs as it is, and says then what is wrong, if it still is
     records_ = false;
     return;
+  } catch (...) {
+    records_ = false;
+    throw;
   }
   records_ = false;
   // Memory that was freed meanwhile may be what the first kernels are to use.

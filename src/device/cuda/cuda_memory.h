@@ -28,7 +28,7 @@ class Memory {
   /// Where a kernel goes, for the calling thread, which works on this GPU from now on: to the stream or, from a thread
   /// that records, to its recording.
   cudaStream_t stream();
-  /// Where a recorded pass goes: to the stream, among what the calling thread asks of it.
+  /// Where a recorded pass is launched; ends the row of single kernels before it.
   cudaStream_t stream_of_passes();
 
   /// While it lives, what its thread asks of stream() is written down and not done. Memory is made and freed as ever.

@@ -117,6 +117,7 @@ void CudaOps::product(const ProductCall& call, int32_t tile) {
       break;
     case Packed::kBf16:
       if (hopper_multiprocessors_ == 0 || !product_hopper(memory_.stream(), call, hopper_multiprocessors_)) {
+        ASHLAR_CHECK(call.group.experts == nullptr || call.group.rows != nullptr);  // rows that were gathered
         product_bf16(memory_.stream(), call, tile);
       }
       break;

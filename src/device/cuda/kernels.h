@@ -294,10 +294,11 @@ struct AttentionCall {
   int64_t out_stride = 0;
   // Where segments of few rows wait to be merged, for positions below max_segments * kSegment.
   int32_t max_segments = 0;
-  float* partial = nullptr;     ///< [rows, q_heads, max_segments, head_dim]
-  float* extents = nullptr;     ///< [rows, q_heads, max_segments, 2]
-  int32_t* arrivals = nullptr;  ///< [rows, q_heads], zeros before and after: who merges them where that is no kernel
-  int32_t wide_rows = 0;        ///< rows of the windows of which attention_hopper() may have had some; 0: it had none
+  float* partial = nullptr;  ///< [rows, q_heads, max_segments, head_dim]
+  float* extents = nullptr;  ///< [rows, q_heads, max_segments, 2]
+  int32_t* arrivals =
+      nullptr;  ///< [rows, q_heads], zeros before and after: blocks that have stored theirs; the last merges them
+  int32_t wide_rows = 0;  ///< rows of the windows of which attention_hopper() may have had some; 0: it had none
 };
 /// Positions that one block of threads has at a time.
 inline constexpr int32_t kSegment = 256;

@@ -179,7 +179,8 @@ Tensor DflashDrafter::forward(const RowBatch& batch, const KvMemory& kv) {
 }
 
 void DflashDrafter::head(Tensor hidden, Tensor out) const {
-  PassKey key(&head_weight(), hidden.rows);
+  PassKey key(this, hidden.rows);
+  key.add(&head_weight());
   key.add(hidden);
   key.add(out);
   const auto pass = [&] {

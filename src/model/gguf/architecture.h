@@ -22,6 +22,8 @@ struct GgufArchitecture {
   void (*complete)(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) = nullptr;
   bool mixture = false;
   bool shared_experts = false;  ///< as many experts for all rows as expert_shared_count says
+  bool weighs_experts = false;  ///< by expert_weights_scale and expert_weights_norm
+  bool groups_experts = false;  ///< by expert_group_count
   bool windows = false;         ///< some of its layers have one
   bool multipliers = false;     ///< it has those of Granite
   bool rotates_part = false;    ///< of each head

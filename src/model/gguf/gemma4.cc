@@ -26,7 +26,7 @@ double turning_part(const Checkpoint& checkpoint, int64_t head_dim) {
     throw Error("gguf", checkpoint.folder().string() + ": tensor " + kFactors +
                             ": expected ones, then numbers of 1e30 (frequencies that turn, and those that do not)");
   }
-  return static_cast<double>(turn - factors.begin()) / static_cast<double>(factors.size());
+  return rotary_factor(2 * static_cast<double>(turn - factors.begin()), static_cast<double>(head_dim));
 }
 
 void add_ropes(const GgufKeys& keys, const Checkpoint& checkpoint, int64_t head_dim, Json& config) {
@@ -110,9 +110,14 @@ void complete(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) 
   add_ropes(keys, checkpoint, head_dim, config);
   add_heads(keys, checkpoint, shared, config);
   add_widths(keys, shared, config);
+  require_gating(keys, GgufGating::kSoftmax);
   config["enable_moe_block"] = keys.number("expert_count", 0) != 0;
   const auto table = checkpoint.tensors().find("per_layer_token_embd.weight");
-  if (table != checkpoint.tensors().end()) config["vocab_size_per_layer_input"] = table->second->shape[0];
+  if (table == checkpoint.tensors().end()) return;
+  if (table->second->shape.size() != 2) {
+    throw Error("gguf", checkpoint.folder().string() + ": tensor per_layer_token_embd.weight: expected two dimensions");
+  }
+  config["vocab_size_per_layer_input"] = table->second->shape[0];
 }
 
 constexpr LayerNames own_names() {

@@ -35,6 +35,23 @@ const GgufArchitecture& architecture_of(const GgufFile& file) {
   return *found;
 }
 
+// How routers choose and weigh, where that is no word of the family's config.json.
+void check_routing(const GgufKeys& keys, const GgufArchitecture& architecture) {
+  constexpr const char* kGroups = "expert_group_count";
+  if (!architecture.groups_experts && keys.number(kGroups, 0) > 1) {
+    keys.fields().fail(keys.full(kGroups), "0 or 1 (this architecture has no groups of experts here)");
+  }
+  if (architecture.weighs_experts) return;
+  constexpr const char* kScale = "expert_weights_scale";
+  if (const double scale = keys.number(kScale, 0); scale != 0 && scale != 1) {
+    keys.fields().fail(keys.full(kScale), "0 or 1 (this architecture has no such factor here)");
+  }
+  const std::string norm = keys.full("expert_weights_norm");
+  if (!keys.fields().boolean(norm, true)) {
+    keys.fields().fail(norm, "true (weights of experts add up to one in this architecture)");
+  }
+}
+
 void check_fixed(const GgufKeys& keys, const GgufArchitecture& architecture) {
   check_fixed_words(keys);
   if (!architecture.softcap) keys.require("final_logit_softcapping", 0);
@@ -43,6 +60,7 @@ void check_fixed(const GgufKeys& keys, const GgufArchitecture& architecture) {
     keys.fields().fail(causal, architecture.causal ? "true (models of this architecture read from left to right here)"
                                                    : "false (models of this architecture see the whole sequence)");
   }
+  check_routing(keys, architecture);
   if (!architecture.shared_experts) keys.require("expert_shared_count", 0);
   if (!architecture.drafts) keys.require("nextn_predict_layers", 0);
   if (!architecture.long_rope) keys.require("rope.scaling.attn_factor", 1);

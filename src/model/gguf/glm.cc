@@ -52,6 +52,8 @@ const GgufArchitecture kGgufGlm4Moe = {.name = "glm4moe",
                                        .complete = complete_moe,
                                        .mixture = true,
                                        .shared_experts = true,
+                                       .weighs_experts = true,
+                                       .groups_experts = true,
                                        .rotates_part = true,
                                        .drafts = true};
 

@@ -58,6 +58,7 @@ const GgufArchitecture kGgufLfm2Moe = {.name = "lfm2moe",
                                        .norm = "token_embd_norm",
                                        .per_layer = {kKvHeads},
                                        .complete = complete_moe,
-                                       .mixture = true};
+                                       .mixture = true,
+                                       .weighs_experts = true};
 
 }  // namespace ashlar

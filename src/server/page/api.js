@@ -27,7 +27,7 @@ async function send(path, options) {
 function inWords(status, { message, param, code }, retryAfter = 0) {
   const said = message ? ' It said: ' + message : '';
   if (code === 'context_length_exceeded') {
-    return new RequestError('refused', 'This is more than the model can read at once: shorten the message, or begin a new chat. The server said: ' + message);
+    return new RequestError('refused', 'This is more than the model can read at once: shorten the message, or begin a new chat.' + said);
   }
   if (status === 400 || status === 422) {
     return new RequestError('refused', `The server did not accept the request${param ? ` because of “${param}”` : ''}.${said}`);

@@ -117,15 +117,15 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
   }
   if (const std::string instead = what_it_is_instead(folder.value_or(wanted)); !instead.empty())
     throw Error("model", instead);
+  if (const std::string repo = folder ? std::string() : hub::repo_of_address(wanted); !repo.empty()) {
+    throw Error("model",
+                wanted + " is an address; to fetch that model: ashlar pull " + repo + ", which is then its name");
+  }
   if (!folder && is_gguf(wanted)) {
     throw Error("model",
                 wanted + " is not a file, nor one in " + list_of(roots) + "; expected the path of a GGUF file");
   }
   if (!folder) {
-    if (const std::string repo = hub::repo_of_address(wanted); !repo.empty()) {
-      throw Error("model",
-                  wanted + " is an address; to fetch that model: ashlar pull " + repo + ", which is then its name");
-    }
     const std::string near = similar_model(wanted, roots);
     const std::string maybe = near.empty() ? "" : "; did you mean " + near + "?";
     if (near.empty() || wanted.find('/') != std::string::npos) offer_pull("model", wanted, hub::Role::kModel, maybe);

@@ -27,11 +27,13 @@ TEST(HubNames, ReadsRepositories) {
 
 TEST(HubNames, FindsTheRepositoryInAnAddress) {
   for (const char* text : {"https://huggingface.co/org/model", "http://www.huggingface.co/org/model/tree/main?x=1",
-                           "huggingface.co/org/model#files", "hf.co/org/model:Q4_K_M", "hf://org/model@refs/pr/1"}) {
+                           "huggingface.co/org/model#files", "https://huggingface.co/org/model/blob/main/x.Q4_K_M.gguf",
+                           "hf.co/org/model:Q4_K_M", "hf://org/model@refs/pr/1"}) {
     EXPECT_EQ(repo_of_address(text), "org/model") << text;
   }
   for (const char* text : {"", "org/model", "https://elsewhere.example/org/model", "https://huggingface.co/org",
-                           "https://huggingface.co/../model", "hf://", "hf.co/org/--"}) {
+                           "https://huggingface.co/../model", "hf://", "hf.co/org/--",
+                           "https://huggingface.co/datasets/org/data", "https://huggingface.co/spaces/org/demo"}) {
     EXPECT_EQ(repo_of_address(text), "") << text;
   }
 }

@@ -146,7 +146,7 @@ TEST_F(GgufArchitectures, CountLayersThatDraft) {
     EXPECT_EQ(config.stack.n_layers, 3);
     EXPECT_EQ(config.mtp.layers, 1);
     EXPECT_EQ(config.mtp_prefix(), "blk.3.");
-    refuse(file.number("nextn_predict_layers", 4U), {"block_count", "4"});
+    refuse(file.number("nextn_predict_layers", 4U), {"block_count", "found 4"});
   }
   refuse(olmo3().number("nextn_predict_layers", 1U), {"olmo2.nextn_predict_layers", "nothing"});
 }
@@ -160,7 +160,7 @@ TEST_F(GgufArchitectures, ReadRouting) {
   EXPECT_EQ(read(file).stack.moe->layers, (std::vector<bool>{false, true, true, true}));
   EXPECT_FALSE(read(file).stack.qk_norm);
   EXPECT_TRUE(read(file.vector("blk.0.attn_q_norm.weight", {1, 1})).stack.qk_norm);
-  refuse(file.number("expert_gating_func", 1U), {"glm4moe.expert_gating_func", "nothing", "1"});
+  refuse(file.number("expert_gating_func", 1U), {"glm4moe.expert_gating_func", "nothing", "found 1"});
   refuse(glm().drop("expert_shared_count"), {"glm4moe.expert_shared_count", "found nothing"});
   refuse(glm().integers("rope.dimension_sections", {8, 12, 12, 0}), {"glm4moe.rope.dimension_sections", "nothing"});
   refuse(olmo3().number("expert_shared_count", 1U), {"olmo2.expert_shared_count", "nothing"});
@@ -208,12 +208,36 @@ TEST_F(GgufArchitectures, ReadLayersOfTwoKinds) {
          {"gemma4.attention.head_count_kv", "with a window"});
   refuse(gemma4().flags("attention.sliding_window_pattern", {true, true, true, true}),
          {"gemma4.attention.sliding_window_pattern", "false for the last layer"});
-  refuse(gemma4().number("attention.value_length_swa", 4U), {"gemma4.attention.value_length_swa", "8", "4"});
+  refuse(gemma4().number("attention.value_length_swa", 4U),
+         {"gemma4.attention.value_length_swa", "expected 8", "found 4"});
   refuse(gemma4().drop("attention.key_length_swa"), {"gemma4.attention.key_length_swa", "found nothing"});
   ArchitectureFile odd("gemma4");
   odd.number("attention.key_length", 16U).number("attention.key_length_swa", 8U).number("attention.sliding_window", 8U);
   odd.number("attention.sliding_window_pattern", 2U).vector("rope_freqs.weight", {1, 1e30F, 1, 1, 1, 1, 1, 1});
   refuse(odd, {"rope_freqs.weight", "ones, then"});
+  refuse(gemma4().vector("per_layer_token_embd.weight", {1, 1}), {"per_layer_token_embd.weight", "two dimensions"});
+  refuse(gemma4().number("expert_gating_func", 2U), {"gemma4.expert_gating_func", "nothing", "found 2"});
+}
+
+// As many frequencies turn as the file says, whatever their share of a head is as a number.
+TEST_F(GgufArchitectures, TurnAsManyFrequenciesAsTheFileSays) {
+  for (const auto& [head_dim, turning] : {std::pair{44U, 15}, {448U, 61}, {16U, 2}}) {
+    std::vector<float> factors(head_dim / 2, 1e30F);
+    std::fill_n(factors.begin(), turning, 1.0F);
+    ArchitectureFile file("gemma4");
+    file.number("attention.key_length", head_dim).number("attention.key_length_swa", 8U);
+    file.number("attention.sliding_window", 8U).number("attention.sliding_window_pattern", 2U);
+    const double part = read(file.vector("rope_freqs.weight", factors)).stack.layers[3].rope.partial_rotary_factor;
+    EXPECT_EQ(static_cast<int>(part * head_dim / 2), turning) << head_dim;
+  }
+}
+
+// What routers do is said, or it is another model.
+TEST_F(GgufArchitectures, RefuseRoutingThatIsNotTheirs) {
+  const auto qwen = [] { return mixture(ArchitectureFile("qwen3moe")); };
+  EXPECT_TRUE(read(qwen().number("expert_group_count", 1U).number("expert_weights_scale", 1.0F)).stack.moe);
+  refuse(qwen().number("expert_group_count", 2U), {"qwen3moe.expert_group_count", "0 or 1", "found 2"});
+  refuse(qwen().number("expert_weights_scale", 2.5F), {"qwen3moe.expert_weights_scale", "found 2.5"});
 }
 
 // What rows see is the architecture's, and a file may only say it.

@@ -6,7 +6,7 @@
 // 64 outputs of the weight are the first operand, kTokens rows of x the second. A producing warp keeps a ring of stages
 // full: tiles of the weight by linear copies, since a row of tiles is contiguous, rows of x by boxes of a tensor map; a
 // warpgroup for every 64 outputs consumes them. Blocks take tiles of the output in turn. Of few rows the segments of a
-// sum are shared among the blocks of a cluster: where outputs are few, so would blocks be.
+// sum are shared among the blocks of a cluster: few outputs alone would make too few blocks.
 
 #include "../kernels/device_math.cuh"
 #include "finish.cuh"

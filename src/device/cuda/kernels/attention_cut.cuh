@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tiles of queries and cuts of keys, of which attention_tiles.cu says the law.
+// Tiles of queries and cuts of keys; attention_tiles.cu has their law.
 
 #include "attention.cuh"
 #include "copies.cuh"
