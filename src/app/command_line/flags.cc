@@ -147,9 +147,8 @@ void add_memory_flags(CLI::App& command, SessionOptions& options) {
       ->capture_default_str()
       ->group(kDeviceGroup);
   command
-      .add_option(
-          "--prefill-chunk", options.engine.prefill_chunk,
-          "Most prompt tokens of one answer in a step, 0: what suits the device; fewer where others would wait long")
+      .add_option("--prefill-chunk", options.engine.prefill_chunk,
+                  "Most prompt tokens of one answer in a step; 0: what suits the device")
       ->type_name("N")
       ->transform(whole(0, 1 << 16))
       ->capture_default_str()
