@@ -42,6 +42,7 @@ struct SimulatedDevice {
   std::function<double(int step)> slower = [](int) { return 1.0; };                ///< both passes
   std::function<double(std::mt19937&)> noise = [](std::mt19937&) { return 1.0; };  ///< of a measurement alone
   std::function<double(int step, double chance)> text = [](int, double chance) { return chance; };
+  uint32_t seed = 5;
 };
 
 /// What a run was like, from `from` on.
@@ -59,8 +60,8 @@ inline SimulatedRun simulate(const SimulatedDevice& device, std::vector<Simulate
   const auto n = static_cast<int32_t>(sequences.size());
   WidthPolicy policy(device.max_width, n);
   if (fixed_width == 0) policy.costs().set(device.verify, device.draft, device.calibrated_steady);
-  std::mt19937 random(5);
-  std::mt19937 noise(6);
+  std::mt19937 random(device.seed);
+  std::mt19937 noise(device.seed + 1);
   std::uniform_real_distribution<double> uniform;
   std::vector<WidthChoice> choices;
   std::vector<int32_t> grown(sequences.size());

@@ -33,17 +33,24 @@ SimulatedDevice device_of(const Machine& machine) {
   return device;
 }
 
+/// Over `runs` runs with draws of their own.
 void expect_never_loses(const SimulatedDevice& device, const std::vector<SimulatedSequence>& sequences,
-                        const std::string& what, const FixedWidths& fixed) {
-  const SimulatedRun run = simulate(device, sequences, kSteps, kFrom);
-  EXPECT_GE(run.rate(), 0.98 * fixed.plain) << what << ", best fixed width " << fixed.best_width;
-  EXPECT_GE(run.rate(), 0.95 * fixed.best) << what << ", best fixed width " << fixed.best_width << " gains "
-                                           << fixed.best / fixed.plain << ", mean width " << run.width;
+                        const std::string& what, const FixedWidths& fixed, uint32_t runs = 1) {
+  SimulatedRun all;
+  for (uint32_t i = 0; i < runs; ++i) {
+    SimulatedDevice one = device;
+    one.seed += 2 * i;
+    const SimulatedRun run = simulate(one, sequences, kSteps, kFrom);
+    all.tokens += run.tokens, all.time += run.time, all.width += run.width / runs;
+  }
+  EXPECT_GE(all.rate(), 0.98 * fixed.plain) << what << ", best fixed width " << fixed.best_width;
+  EXPECT_GE(all.rate(), 0.95 * fixed.best) << what << ", best fixed width " << fixed.best_width << " gains "
+                                           << fixed.best / fixed.plain << ", mean width " << all.width;
 }
 
 void expect_never_loses(const SimulatedDevice& device, const std::vector<SimulatedSequence>& sequences,
-                        const std::string& what) {
-  expect_never_loses(device, sequences, what, simulate_fixed(device, sequences, kSteps, kFrom));
+                        const std::string& what, uint32_t runs = 1) {
+  expect_never_loses(device, sequences, what, simulate_fixed(device, sequences, kSteps, kFrom), runs);
 }
 
 class WidthGrid : public ::testing::TestWithParam<int32_t> {};
@@ -81,6 +88,7 @@ TEST(WidthGrid, MixedContexts) {
 }
 
 // A neighbour who takes nearly half of the machine for a hundred steps, now and then; passes that waited for something.
+// What a run loses to them is luck: up to 6 % in one of four, so many are added up.
 TEST(WidthGrid, NoisyNeighbours) {
   for (const Machine& machine : kMachines) {
     for (const int32_t context : {200, 16000}) {
@@ -93,7 +101,7 @@ TEST(WidthGrid, NoisyNeighbours) {
           return uniform(random) < 0.03 ? 4 * usual : usual;
         };
         expect_never_loses(device, std::vector<SimulatedSequence>(4, {context, chance}),
-                           std::string(machine.name) + std::to_string(context) + " " + std::to_string(chance));
+                           std::string(machine.name) + std::to_string(context) + " " + std::to_string(chance), 10);
       }
     }
   }
