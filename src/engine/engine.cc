@@ -60,19 +60,19 @@ class Engine::Impl {
     // Where a span is as long as its sequence, they take turns.
     const StepShape shape = decoder_->shape(0);
     const int32_t decode_rows = (shape.whole_sequence ? 1 : options.max_sequences) * shape.rows;
-    const int32_t prefill_rows = std::max(std::min(options.chunk_alone(ops), 64), shape.block);
-    const int32_t shared_rows = std::max(options.max_step_rows, decode_rows + prefill_rows);
-    const int32_t max_rows = std::max(shared_rows, options.step_rows(ops));
+    PromptRows rows = options.prompt_rows(ops);
+    const int32_t prefill_rows = std::max(std::min(rows.chunk_alone, 64), shape.block);
+    rows.max_shared = std::max(rows.max_shared, decode_rows + prefill_rows);
+    rows.max_alone = std::max(rows.max_alone, rows.max_shared);
     const int32_t max_spans = (shape.joins_prefill ? 2 : 1) * options.max_sequences;
-    const StepLimits limits = {max_rows, max_spans, options.max_sequences};
+    const StepLimits limits = {rows.max_alone, max_spans, options.max_sequences};
     KvLayout layout;
     decoder_->register_state(layout, limits);
     const int32_t pages = choose_pages(options, layout, decoder_->max_positions());
     const int32_t snapshots = layout.states().empty() ? 0 : options.snapshots();
     memory_ = std::make_unique<KvMemory>(ops, layout, pages, options.max_sequences, snapshots);
     decoder_->start(limits, *memory_);
-    scheduler_ = std::make_unique<Scheduler>(options, *decoder_, slots_, *memory_,
-                                             PromptRows{shared_rows, max_rows, options.chunk_alone(ops)});
+    scheduler_ = std::make_unique<Scheduler>(options, *decoder_, slots_, *memory_, rows);
     pipeline_ = std::make_unique<Pipeline>(*decoder_, slots_, options.depth, limits);
     thread_ = std::thread([this] { loop(); });
   }

@@ -14,12 +14,19 @@
 
 namespace ashlar {
 
+/// How many rows steps with prompts may have.
+struct PromptRows {
+  int32_t max_shared;    ///< of a step in which answers run, these included, unless their rows alone are more
+  int32_t max_alone;     ///< of a step of prompts alone, and of any step: no fewer
+  int32_t chunk_shared;  ///< of one prompt in a step in which answers run
+  int32_t chunk_alone;   ///< of one prompt in another
+};
+
 struct EngineOptions {
   int32_t max_sequences = 16;   ///< run at once; further requests wait
   int32_t max_queue = 1024;     ///< requests waiting; one more is refused
   int32_t max_step_rows = 512;  ///< rows of a step in which answers run, prompts included (prefill_chunk: of others)
-  /// Most prompt rows of one sequence in a step; 0: kSharedChunk where answers run meanwhile, which wait for it, and
-  /// Ops::prompt_rows() in a step of prompts alone, which may have as many rows.
+  /// Most prompt rows of one sequence in a step; 0: what prompt_rows() says.
   int32_t prefill_chunk = 0;
   /// Prompts are cut into shorter pieces where a step would take longer; 0: never.
   int64_t prompt_step_ns = 1'000'000'000;
@@ -29,12 +36,12 @@ struct EngineOptions {
   int32_t depth = 2;     ///< steps in flight: 2 overlaps host and device, 1 is the plain loop
   bool prefix_cache = true;
 
-  static constexpr int32_t kSharedChunk = 512;
-
-  /// The chunk of a step of prompts alone on `ops`, and the rows that a step has room for at least.
-  int32_t chunk_alone(const Ops& ops) const { return prefill_chunk != 0 ? prefill_chunk : ops.prompt_rows(); }
-  int32_t step_rows(const Ops& ops) const {
-    return prefill_chunk != 0 ? max_step_rows : std::max(max_step_rows, ops.prompt_rows());
+  /// What these options ask for on `ops`. Where the chunk is not chosen, prompts alone have as many rows as suit the
+  /// device, and fewer where answers wait for them.
+  PromptRows prompt_rows(const Ops& ops) const {
+    constexpr int32_t kSharedChunk = 512;
+    if (prefill_chunk != 0) return {max_step_rows, max_step_rows, prefill_chunk, prefill_chunk};
+    return {max_step_rows, std::max(max_step_rows, ops.prompt_rows()), kSharedChunk, ops.prompt_rows()};
   }
 
   /// Of the states of recurrent layers: every running sequence may hold one, and leave one or two.

@@ -176,8 +176,7 @@ void Scheduler::add_prefill(Step& step, Sequence& sequence) {
   if (step.prompt_rows() == 0) {
     room = std::max(room, std::min(shape.block, prompt_rows_.max_shared - step.plan.n_rows));
   }
-  const bool shared = step.plan.n_rows > step.prompt_rows() && options_.prefill_chunk == 0;
-  const int32_t chunk = shared ? EngineOptions::kSharedChunk : prompt_rows_.chunk_alone;
+  const int32_t chunk = step.has_answers() ? prompt_rows_.chunk_shared : prompt_rows_.chunk_alone;
   int32_t rows = shape.whole_blocks(std::max(chunk, shape.block));
   rows = std::min({rows, left, shape.whole_blocks(room)});
   if (rows <= 0) return;

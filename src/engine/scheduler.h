@@ -35,13 +35,7 @@ struct Step {
     for (const Span& span : plan.spans) rows += span.prompt != nullptr ? span.n_rows : 0;
     return rows;
   }
-};
-
-/// How many rows steps with prompts may have.
-struct PromptRows {
-  int32_t max_shared;   ///< of a step in which answers run, these included, unless their rows alone are more
-  int32_t max_alone;    ///< of a step of prompts alone, and of any step: no fewer
-  int32_t chunk_alone;  ///< of one sequence in such a step
+  bool has_answers() const { return plan.n_rows > prompt_rows(); }
 };
 
 class Scheduler {
@@ -115,6 +109,10 @@ class Scheduler {
   void keep_saves(Span& span, Sequence& sequence) noexcept;
   void release_pages(Sequence& sequence) noexcept;
   /// Prompt rows that the step still has room for.
+  /// Most rows of the step as it is planned so far.
+  int32_t max_rows(const Step& step) const {
+    return step.has_answers() ? prompt_rows_.max_shared : prompt_rows_.max_alone;
+  }
   int32_t prompt_room(const Step& step) const;
   /// Gives the sequence pages for `tokens` tokens, at the price of preempting younger ones. False if it has to wait.
   bool grow(Sequence& sequence, int32_t tokens);
@@ -134,11 +132,6 @@ class Scheduler {
   SlotTable& slots_;
   PageCache cache_;
   const bool has_states_;
-  /// Most rows of the step as it is planned so far.
-  int32_t max_rows(const Step& step) const {
-    return step.plan.n_rows > step.prompt_rows() ? prompt_rows_.max_shared : prompt_rows_.max_alone;
-  }
-
   const PromptRows prompt_rows_;
   PrefillPace pace_;
   std::deque<Owned> waiting_;

@@ -79,7 +79,7 @@ int64_t margin_of(int64_t available) { return std::clamp(available / 8, 32 * kMi
 
 MemoryNeeds memory_needs(const Ops& ops, const Checkpoint& target, const ModelConfig& config, const Checkpoint* drafter,
                          const DrafterFacts* facts, const EngineOptions& engine) {
-  const int64_t rows = engine.step_rows(ops);
+  const int64_t rows = engine.prompt_rows(ops).max_alone;
   const std::set<std::string> vocabulary = {std::string(config.names.embedding) + ".weight",
                                             std::string(config.names.head) + ".weight",
                                             std::string(config.names.layer_embedding) + ".weight"};

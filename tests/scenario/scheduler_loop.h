@@ -14,8 +14,7 @@ class SchedulerLoop {
  public:
   /// `decoder` and `ops` outlive this.
   SchedulerLoop(Ops& ops, Decoder& decoder, const EngineOptions& options)
-      : SchedulerLoop(ops, decoder, options,
-                      {options.max_step_rows, options.step_rows(ops), options.chunk_alone(ops)}) {}
+      : SchedulerLoop(ops, decoder, options, options.prompt_rows(ops)) {}
   SchedulerLoop(Ops& ops, Decoder& decoder, const EngineOptions& options, const PromptRows& prompt_rows)
       : decoder_(decoder), slots_(options.max_sequences) {
     const StepLimits limits = {prompt_rows.max_alone, 2 * options.max_sequences, options.max_sequences};

@@ -130,7 +130,7 @@ TEST(SchedulerSteps, SequencesThatDoNotDraftLeavePromptsTheirRows) {
 
 // A device that likes long chunks gets them where no answer waits for a token.
 TEST(SchedulerSteps, PromptsAloneMayHaveLongerChunksThanNextToAnswers) {
-  constexpr int32_t kShared = 800, kAlone = 1000, kPrompt = 2500;
+  constexpr int32_t kShared = 800, kChunk = 500, kAlone = 1000, kPrompt = 2500;
   const auto ops = make_device("ref", {});
   for (const bool answers : {false, true}) {
     for (const int32_t chosen : {0, 100}) {
@@ -139,8 +139,9 @@ TEST(SchedulerSteps, PromptsAloneMayHaveLongerChunksThanNextToAnswers) {
       FakeDecoder decoder(1, 4000);
       EngineOptions options = options_of(3, 1500);
       options.prefill_chunk = chosen;
-      const int32_t alone = chosen != 0 ? chosen : kAlone;
-      SchedulerLoop loop(*ops, decoder, options, {kShared, kAlone, alone});
+      SchedulerLoop loop(
+          *ops, decoder, options,
+          chosen != 0 ? PromptRows{kShared, kAlone, chosen, chosen} : PromptRows{kShared, kAlone, kChunk, kAlone});
       if (answers) {
         add(loop, 20, 1500);
         for (int32_t i = 0; i < 3; ++i) ASSERT_TRUE(loop.step());
@@ -153,7 +154,7 @@ TEST(SchedulerSteps, PromptsAloneMayHaveLongerChunksThanNextToAnswers) {
         for (const Span& span : step.plan.spans) most = std::max(most, span.prompt != nullptr ? span.n_rows : 0);
         if (step.prompt_rows() < step.plan.n_rows) shared = std::max(shared, step.plan.n_rows);
       }
-      EXPECT_EQ(most, chosen != 0 ? chosen : answers ? EngineOptions::kSharedChunk : kAlone);
+      EXPECT_EQ(most, chosen != 0 ? chosen : answers ? kChunk : kAlone);
       EXPECT_LE(shared, kShared);
       while (loop.step()) {
       }
@@ -167,7 +168,7 @@ TEST(SchedulerSteps, PromptsAloneMayHaveLongerChunksThanNextToAnswers) {
 TEST(SchedulerSteps, TwinsNextToAnAnswerShareTheirPrompt) {
   const auto ops = make_device("ref", {});
   FakeDecoder decoder(1, 4000);
-  SchedulerLoop loop(*ops, decoder, options_of(4, 1500), {512, 2048, 2048});
+  SchedulerLoop loop(*ops, decoder, options_of(4, 1500), {512, 2048, 512, 2048});
   add(loop, 20, 1000);
   for (int32_t i = 0; i < 3; ++i) ASSERT_TRUE(loop.step());
   const auto first = add(loop, 2500, 2, 7), second = add(loop, 2500, 2, 7);

@@ -107,7 +107,7 @@ void measure_steps(const BenchSubject& subject, const BenchProgress& progress, B
   const int32_t longest =
       std::max(options.context + options.rows.back(), options.prefills.empty() ? 0 : options.prefills.back());
   ForwardBench forward(*subject.model, long_prompt(subject.prompts, longest), options.context,
-                       subject.engine.chunk_alone(*subject.ops));
+                       subject.engine.prompt_rows(*subject.ops).chunk_alone);
   std::vector<TimedCase> cases;
   // Steps come after some of their kind, as in decoding.
   cases.push_back({"plain step", [&] { plain.step(); }, 1, {}, [&] { plain.warm_up(); }});
