@@ -2,6 +2,9 @@
 #pragma once
 // Tensors in one piece of memory, which are laid out twice: to count, then to place.
 
+#include <memory>
+
+#include "device/ops.h"
 #include "device/tensor.h"
 
 namespace ashlar {
@@ -24,5 +27,13 @@ class TensorRoom {
   std::byte* memory_;
   size_t size_ = 0;
 };
+
+/// Memory for what `lay_out`, called with a room and giving its size, takes; then it is placed there.
+template <class LayOut>
+std::unique_ptr<Buffer> place_tensors(Ops& ops, const LayOut& lay_out) {
+  std::unique_ptr<Buffer> memory = ops.allocate(lay_out(TensorRoom(nullptr)));
+  lay_out(TensorRoom(memory->data()));
+  return memory;
+}
 
 }  // namespace ashlar

@@ -28,6 +28,8 @@ class Memory {
   /// Where a kernel goes, for the calling thread, which works on this GPU from now on: to the stream or, from a thread
   /// that records, to its recording.
   cudaStream_t stream();
+  /// The same for what is no kernel and counts as none: copies, events, questions.
+  cudaStream_t queue() const;
   /// Where a recorded pass is launched; ends the row of single kernels before it.
   cudaStream_t stream_of_passes();
 
@@ -71,7 +73,6 @@ class Memory {
  private:
   class StreamBuffer;
   void wait();
-  cudaStream_t queue() const;
   void begin_loose();
   void end_loose();
   bool records_here() const { return recording_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }

@@ -109,9 +109,9 @@ class CudaProbe final : public DeviceProbe {
 
   template <class Work>
   double timed(const Work& work) {
-    begin_.record(memory_.stream());
+    begin_.record(memory_.queue());
     work();
-    end_.record(memory_.stream());
+    end_.record(memory_.queue());
     return end_.seconds_since(begin_);
   }
 

@@ -20,6 +20,13 @@ __device__ __forceinline__ uint32_t pair_of(const uint4& low, const uint4& high,
   return __byte_perm(a[i / 2], b[i / 2], i % 2 == 0 ? 0x5410 : 0x7632);
 }
 
+/// Merges a segment, in ascending order, into those before it: its extent and its share of four dimensions.
+__device__ __forceinline__ void add_segment(Extent& total, float4& answer, const Extent& extent, float4 value) {
+  const float2 scales = merge(total, extent);
+  answer = make_float4(answer.x * scales.x + value.x * scales.y, answer.y * scales.x + value.y * scales.y,
+                       answer.z * scales.x + value.z * scales.y, answer.w * scales.x + value.w * scales.y);
+}
+
 /// What decides which rows of a window share a tile.
 struct WindowRow {
   KeyRange keys;  ///< without the row's own

@@ -164,10 +164,7 @@ __global__ void __launch_bounds__(kThreads, kResident)
         }
         if (!is_shared) {
           if (mine.maximum == -CUDART_INF_F) continue;
-          const float2 scales = merge(total[j], mine);
-          answer[j] =
-              make_float4(answer[j].x * scales.x + value.x * scales.y, answer[j].y * scales.x + value.y * scales.y,
-                          answer[j].z * scales.x + value.z * scales.y, answer[j].w * scales.x + value.w * scales.y);
+          add_segment(total[j], answer[j], mine, value);
           continue;
         }
         const int64_t place =
@@ -193,10 +190,7 @@ __global__ void __launch_bounds__(kThreads, kResident)
         for (int32_t segment = range.begin / kSegment; segment < end; ++segment) {
           const float2 extent = __ldcg(reinterpret_cast<const float2*>(call.extents) + first + segment);
           const float4 value = __ldcg(reinterpret_cast<const float4*>(call.partial + (first + segment) * kDim + d));
-          const float2 scales = merge(total[j], {extent.x, extent.y});
-          answer[j] =
-              make_float4(answer[j].x * scales.x + value.x * scales.y, answer[j].y * scales.x + value.y * scales.y,
-                          answer[j].z * scales.x + value.z * scales.y, answer[j].w * scales.x + value.w * scales.y);
+          add_segment(total[j], answer[j], {extent.x, extent.y}, value);
         }
       }
       __syncthreads();  // the next tile's ranges take the place of these

@@ -75,8 +75,8 @@ class NcclAllReduce final : public AllReduce {
       copy(bucket_.data(), values + first, count);
     }
   }
-  bool is_done() {
-    const cudaError_t status = cudaStreamQuery(memory_.stream());
+  bool is_done() const {
+    const cudaError_t status = cudaStreamQuery(memory_.queue());
     if (status == cudaErrorNotReady) {
       group_->nccl.check_queued(replica_);
       return false;
@@ -85,7 +85,7 @@ class NcclAllReduce final : public AllReduce {
     return true;
   }
   void copy(const float* from, float* to, size_t n) {
-    check(cudaMemcpyAsync(to, from, sizeof(float) * n, cudaMemcpyDefault, memory_.stream()), "copying gradients");
+    check(cudaMemcpyAsync(to, from, sizeof(float) * n, cudaMemcpyDefault, memory_.queue()), "copying gradients");
   }
 
   const std::shared_ptr<Group> group_;

@@ -50,7 +50,7 @@ class CudaTrainOps final : public TrainOps {
   std::unique_ptr<Buffer> allocate_shared(size_t bytes) override {
     return std::make_unique<SharedBuffer>(memory_.device(), bytes);
   }
-  void wait() override { check(cudaStreamSynchronize(stream()), "training on the GPU"); }
+  void wait() override { check(cudaStreamSynchronize(memory_.queue()), "training on the GPU"); }
   void upload(const void* from, std::byte* to, size_t bytes) override { memory_.upload(from, to, bytes); }
   void download(const std::byte* from, void* to, size_t bytes) override { memory_.download(from, to, bytes); }
 
