@@ -119,9 +119,8 @@ Json config_words(const GgufKeys& keys, const GgufArchitecture& architecture, co
 
   const auto embedding = checkpoint.tensors().find(kEmbedding);
   if (embedding == checkpoint.tensors().end() || embedding->second->shape.size() != 2) {
-    throw Error("gguf", checkpoint.folder().string() +
-                            ": has no embedding; expected a tensor token_embd.weight of two "
-                            "dimensions (is this the file of a language model?)");
+    throw Error("gguf", checkpoint.folder().string() + ": has no embedding; expected a tensor " + kEmbedding +
+                            " of two dimensions (is this the file of a language model?)");
   }
   config["vocab_size"] = embedding->second->shape[0];
   config["tie_word_embeddings"] = !checkpoint.tensors().contains(kHead);

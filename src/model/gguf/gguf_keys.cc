@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "device/weights/weight_source.h"
+#include "model/families/family.h"
 
 namespace ashlar {
 
@@ -89,13 +90,10 @@ void check_fixed_words(const GgufKeys& keys) {
 
 Json gguf_window_types(const GgufKeys& keys, int64_t layers, int64_t usual) {
   constexpr const char* kPattern = "attention.sliding_window_pattern";
-  std::vector<bool> windows;
-  if (keys.has_list(kPattern)) {
-    windows = keys.flags_for_layers(kPattern);
-  } else {
-    const int64_t n = keys.fields().integer(keys.full(kPattern), 1, 1000, usual);
-    for (int64_t i = 1; i <= layers; ++i) windows.push_back(i % n != 0);
+  if (!keys.has_list(kPattern)) {
+    return windows_but_each(keys.fields().integer(keys.full(kPattern), 1, 1000, usual), layers);
   }
+  const std::vector<bool> windows = keys.flags_for_layers(kPattern);
   Json types = Json::array();
   for (int64_t i = 0; i < layers; ++i) {
     types.push_back(windows[static_cast<size_t>(i)] ? "sliding_attention" : "full_attention");

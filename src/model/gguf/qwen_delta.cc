@@ -8,33 +8,30 @@
 namespace ashlar {
 namespace {
 
-// Which layers are delta nets: said of each, those that draft among them, or each but every n-th.
-Json layer_types(const GgufKeys& keys, int64_t layers) {
+// Which layers are delta nets, where files say it of each, those that draft among them.
+void add_layer_types(const GgufKeys& keys, Json& config) {
   constexpr const char* kRecurrent = "attention.recurrent_layers";
-  Json types = Json::array();
-  const auto add = [&types](bool delta) { types.push_back(delta ? "linear_attention" : "full_attention"); };
-  if (!keys.has_list(kRecurrent)) {
-    const int64_t interval = keys.fields().integer(keys.full("full_attention_interval"), 1, 1000, 4);
-    for (int64_t i = 1; i <= layers; ++i) add(i % interval != 0);
-    return types;
-  }
+  if (!keys.has_list(kRecurrent)) return;
   const std::vector<bool> recurrent = keys.flags_for_layers(kRecurrent);
-  for (int64_t i = 0; i < layers; ++i) add(recurrent[static_cast<size_t>(i)]);
-  return types;
+  config["layer_types"] = Json::array();
+  for (int64_t i = 0; i < config["num_hidden_layers"].get<int64_t>(); ++i) {
+    config["layer_types"].push_back(recurrent[static_cast<size_t>(i)] ? "linear_attention" : "full_attention");
+  }
 }
 
 void complete(const GgufKeys& keys, const Checkpoint&, Json& config) {
   constexpr GgufWord kWords[] = {{"ssm.conv_kernel", "linear_conv_kernel_dim", true},
                                  {"ssm.state_size", "linear_key_head_dim", true},
                                  {"ssm.group_count", "linear_num_key_heads", true},
-                                 {"ssm.time_step_rank", "linear_num_value_heads", true}};
+                                 {"ssm.time_step_rank", "linear_num_value_heads", true},
+                                 {"full_attention_interval", "full_attention_interval", false}};
   keys.translate(kWords, config);
   const int64_t heads = keys.fields().integer(keys.full("ssm.time_step_rank"), 1, 1024);
   const std::string width = keys.full("ssm.inner_size");
   const int64_t inner = keys.fields().integer(width, 1, 1 << 20);
   if (inner % heads != 0) keys.fields().fail(width, "a multiple of ssm.time_step_rank (" + std::to_string(heads) + ")");
   config["linear_value_head_dim"] = inner / heads;
-  config["layer_types"] = layer_types(keys, config["num_hidden_layers"].get<int64_t>());
+  add_layer_types(keys, config);
   config["mtp_num_hidden_layers"] = drafting_layers(keys);
 }
 

@@ -164,8 +164,7 @@ void CandidateLattice::reserve(Ops& ops, int32_t rows) {
     anchor_outs_ = room.take(rows, config_.factor, type);
     return room.size();
   };
-  storage_ = ops.allocate(lay_out(TensorRoom(nullptr)));
-  lay_out(TensorRoom(storage_->data()));
+  storage_ = place_tensors(ops, lay_out);
 }
 
 CandidateLattice::Places CandidateLattice::upload_places(int32_t rows, std::span<const CandidateRows::Begin> begins) {

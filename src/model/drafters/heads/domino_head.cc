@@ -65,8 +65,7 @@ void DominoHead::reserve(Ops& ops, int32_t blocks) {
     for (Tensor* t : {&codes_, &spare_}) *t = room.take(kAtOnce, config_.width, type);
     return room.size();
   };
-  storage_ = ops.allocate(lay_out(TensorRoom(nullptr)));
-  lay_out(TensorRoom(storage_->data()));
+  storage_ = place_tensors(ops, lay_out);
 }
 
 Tensor DominoHead::remember(Ops& ops, std::span<const Step> steps) {

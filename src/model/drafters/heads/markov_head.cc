@@ -30,8 +30,7 @@ void MarkovHead::reserve(Ops& ops, int32_t /*blocks*/) {
     hidden_rows_ = room.take(kAtOnce, hidden_, type);
     return room.size();
   };
-  storage_ = ops.allocate(lay_out(TensorRoom(nullptr)));
-  lay_out(TensorRoom(storage_->data()));
+  storage_ = place_tensors(ops, lay_out);
   host_ids_.reserve(size_t{2} * kAtOnce);
 }
 
