@@ -161,6 +161,13 @@ class Chat:
         while rows and not rows[-1]:
             rows.pop()
         self.expect(f"{what}: expected\n" + "\n".join(rows) + "\nfound", lambda lines: lines == rows)
+        self.wait_for_keys()
+
+    def wait_for_keys(self):
+        """The prompt comes a moment before keys are read one by one; what is typed in between the terminal itself shows."""
+        end = time.monotonic() + PATIENCE
+        while termios.tcgetattr(self.terminal)[3] & termios.ICANON and time.monotonic() < end:
+            time.sleep(0.01)
 
     def show(self, title):
         print(f"--- {title} ({self.screen.columns} columns)")
@@ -169,10 +176,8 @@ class Chat:
 
 def main():
     chat = Chat(sys.argv[1], 60)
-    end = time.monotonic() + PATIENCE
     chat.expect("the prompt", lambda lines: lines == [">"])
-    while termios.tcgetattr(chat.terminal)[3] & termios.ICANON and time.monotonic() < end:
-        time.sleep(0.01)  # the prompt comes a moment before keys are read one by one
+    chat.wait_for_keys()
 
     text = "the quick brown fox jumps over the lazy dog and then goes on running through the forest until night falls on it"
     chat.type(text)
