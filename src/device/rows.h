@@ -159,6 +159,8 @@ struct RopeTable {
   const float* sin = nullptr;
   int32_t rotary_dim = 0;
   int32_t max_position = 0;
+  /// What queries are multiplied by once they are rotated, [max_position] floats in device memory; null: nothing.
+  const float* query_scales = nullptr;
 };
 
 }  // namespace ashlar

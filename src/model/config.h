@@ -36,6 +36,8 @@ struct RopeConfig {
   /// other pairs stand still, but pairs are those of the whole head.
   double partial_rotary_factor = 1.0;
   std::vector<float> factors;  ///< kFactors: what each frequency is divided by
+  /// Queries at position p are multiplied by 1 + query_growth * log(1 + floor(p / original_max_positions)).
+  double query_growth = 0.0;
 
   int32_t rotary_dim(int32_t head_dim) const {
     return scaling == Scaling::kProportional ? head_dim : static_cast<int32_t>(head_dim * partial_rotary_factor);

@@ -108,7 +108,8 @@ Rope::Rope(Ops& ops, const RopeConfig& config, int32_t head_dim, int32_t max_pos
       break;
   }
   const size_t cells = static_cast<size_t>(max_positions) * half;
-  std::vector<float> table(2 * cells);
+  const bool grows = config.query_growth != 0;
+  std::vector<float> table(2 * cells + (grows ? static_cast<size_t>(max_positions) : 0));
   float* const cos = table.data();
   float* const sin = cos + cells;
   for (int32_t p = 0; p < max_positions; ++p) {
@@ -119,10 +120,14 @@ Rope::Rope(Ops& ops, const RopeConfig& config, int32_t head_dim, int32_t max_pos
       sin[static_cast<size_t>(p) * half + i] = static_cast<float>(std::sin(static_cast<double>(angle)) * amplitude);
     }
   }
+  for (int32_t p = 0; grows && p < max_positions; ++p) {
+    const double lengths = std::floor(p / config.original_max_positions);
+    table[2 * cells + p] = static_cast<float>(1 + config.query_growth * std::log1p(lengths));
+  }
   storage_ = ops.allocate(table.size() * sizeof(float));
   ops.upload(table.data(), storage_->data(), table.size() * sizeof(float));
   const auto* const stored = reinterpret_cast<const float*>(storage_->data());
-  table_ = {stored, stored + cells, rotary_dim, max_positions};
+  table_ = {stored, stored + cells, rotary_dim, max_positions, grows ? stored + 2 * cells : nullptr};
 }
 
 Ropes::Ropes(Ops& ops, const StackConfig& stack, int32_t max_positions) {
@@ -136,7 +141,8 @@ Ropes::Ropes(Ops& ops, const StackConfig& stack, int32_t max_positions) {
 int64_t Ropes::bytes_per_position(const StackConfig& stack) {
   int64_t floats = 0;
   for (const int32_t layer : distinct_ropes(stack).first) {
-    floats += stack.layers[layer].rope.rotary_dim(stack.layers[layer].shape.head_dim);
+    const LayerAttention& attention = stack.layers[layer];
+    floats += attention.rope.rotary_dim(attention.shape.head_dim) + (attention.rope.query_growth != 0 ? 1 : 0);
   }
   return floats * static_cast<int64_t>(sizeof(float));
 }

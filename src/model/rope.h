@@ -13,7 +13,7 @@ namespace ashlar {
 /// asked before weights are loaded: a length of millions is easily written into a config.json.
 void check_rope_size(const std::filesystem::path& folder, const StackConfig& stack, int32_t max_positions);
 
-/// Cosines and sines for positions [0, max_positions) in device memory, scaling included. Sources: the rope
+/// Cosines and sines for positions [0, max_positions) in device memory, scaling included, and what queries grow by. Sources: the rope
 /// initialisers of Hugging Face transformers; for yarn Peng et al. 2023 (arXiv 2309.00071).
 class Rope {
  public:
@@ -21,7 +21,8 @@ class Rope {
   const RopeTable& table() const { return table_; }
 
  private:
-  std::unique_ptr<Buffer> storage_;  // cos then sin, each [max_positions, rotary_dim / 2]
+  // cos then sin, each [max_positions, rotary_dim / 2]; then, if queries have factors, [max_positions]
+  std::unique_ptr<Buffer> storage_;
   RopeTable table_;
 };
 

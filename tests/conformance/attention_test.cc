@@ -149,7 +149,7 @@ TEST_P(Attention, StoreNormalisesRotatesAndKeeps) {
       const auto cpu = make(2, kv);
       const auto ref = make_ref_ops(kv);
       for (const int32_t rotary : {shape.head_dim, shape.head_dim / 4 * 2}) {
-        const RealRope rope(rotary, 128);
+        const RealRope rope(rotary, 128, /*grows=*/rotary == shape.head_dim);
         const std::vector<int32_t> lengths{70, 20};
         Cache on_cpu(*cpu, shape, lengths, 2);
         Cache on_ref(*ref, shape, lengths, 3);

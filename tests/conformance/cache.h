@@ -17,9 +17,11 @@ struct IdentityRope {
   RopeTable table;
 };
 
-/// Real angles, base 10000.
+/// Real angles, base 10000; queries may grow, by a fifth at every eleventh position.
 struct RealRope : IdentityRope {
-  RealRope(int32_t rotary_dim, int32_t positions) : IdentityRope(rotary_dim, positions) {
+  RealRope(int32_t rotary_dim, int32_t positions, bool grows = false) : IdentityRope(rotary_dim, positions) {
+    for (int32_t p = 0; grows && p < positions; ++p) scales.push_back(1.0F + 0.2F * static_cast<float>(p / 11));
+    if (grows) table.query_scales = scales.data();
     const int32_t half = rotary_dim / 2;
     for (int32_t p = 0; p < positions; ++p) {
       for (int32_t i = 0; i < half; ++i) {
@@ -29,6 +31,7 @@ struct RealRope : IdentityRope {
       }
     }
   }
+  std::vector<float> scales;
 };
 
 struct Row {

@@ -170,7 +170,7 @@ TEST_P(RowInvariance, Norm) {
 
 TEST_P(RowInvariance, StoreKv) {
   const AttentionShape shape{4, 2, 64, 0.125F};
-  const RealRope rope(64, 128);
+  const RealRope rope(64, 128, /*grows=*/true);
   const std::vector<int32_t> lengths{30, 34};
   const RowList list(all_positions(lengths));
   Matrix norm_weight(1, 64);

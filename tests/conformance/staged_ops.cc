@@ -87,7 +87,8 @@ void StagedOps::store_kv(Tensor qkv, const KvStore& to) {
   const int64_t angles = int64_t{to.rope.max_position} * (to.rope.rotary_dim / 2);
   const auto cos = staged(*inner_, to.rope.cos, angles);
   const auto sin = staged(*inner_, to.rope.sin, angles);
-  const RopeTable rope = {cos.device(), sin.device(), to.rope.rotary_dim, to.rope.max_position};
+  const auto scales = staged(*inner_, to.rope.query_scales, to.rope.max_position);
+  const RopeTable rope = {cos.device(), sin.device(), to.rope.rotary_dim, to.rope.max_position, scales.device()};
   inner_->store_kv(rows.device(),
                    {to.shape, q_norm.device(), k_norm.device(), to.eps, rope, list.rows, plane.device()});
   rows.fetch();

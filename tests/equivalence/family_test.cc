@@ -41,7 +41,7 @@ struct Where {
 std::vector<Where> everywhere() {
   std::vector<Where> all;
   for (const char* family : {"smollm3", "olmo2", "granite", "glm4", "phi3", "gpt_oss", "gpt_oss_mxfp4", "gemma4",
-                             "gemma4_text", "lfm2_moe", "glm4_moe", "gemma4_moe", "olmo3"}) {
+                             "gemma4_text", "lfm2_moe", "glm4_moe", "gemma4_moe", "olmo3", "ministral3"}) {
     for (const char* device : {"ref", "cpu"}) all.push_back({device, family});
   }
   return all;

@@ -98,7 +98,7 @@ TEST_P(Checkpoints, WithATensorTooManyAreRefused) {
 INSTANTIATE_TEST_SUITE_P(Families, Checkpoints,
                          ::testing::Values("smollm3", "olmo2", "granite", "glm4", "phi3", "gpt_oss", "gemma4",
                                            "gemma4_text", "qwen3_next", "lfm2_bias", "lfm2_moe", "glm4_moe",
-                                           "gemma4_moe", "olmo3"),
+                                           "gemma4_moe", "olmo3", "ministral3"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

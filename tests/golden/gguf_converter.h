@@ -35,7 +35,8 @@ class GgufConverter {
         tensor.shape = {tensor.shape[0], tensor.shape[2]};
       }
       // Halves of what rotates are neighbours there.
-      if (name_ == "llada" && (name.ends_with(".q_proj.weight") || name.ends_with(".k_proj.weight"))) {
+      const bool turned = name_ == "llada" || name_ == "mistral3";
+      if (turned && (name.ends_with(".q_proj.weight") || name.ends_with(".k_proj.weight"))) {
         const size_t heads = size_of(name.ends_with(".q_proj.weight") ? "num_attention_heads" : "num_key_value_heads");
         const auto rows = static_cast<size_t>(tensor.shape[0]), row = tensor.bytes.size() / rows;
         for (size_t h = 0; h < heads; ++h) {
@@ -44,7 +45,8 @@ class GgufConverter {
       }
       std::string as = converted_name(name);
       const std::string before_mlp = "post_attention_norm";  // which has its old name in older architectures
-      if (const size_t at = as.find(before_mlp); name_ == "dream" && at != std::string::npos) {
+      const bool older = name_ == "dream" || name_ == "mistral3";
+      if (const size_t at = as.find(before_mlp); older && at != std::string::npos) {
         as.replace(at, before_mlp.size(), "ffn_norm");
       }
       write(as, tensor);

@@ -93,6 +93,7 @@ class GgufConverterKeys {
                                                               {"qwen3_next", "qwen3next"},
                                                               {"glm4_moe", "glm4moe"},
                                                               {"olmo3", "olmo2"},
+                                                              {"ministral3", "mistral3"},
                                                               {"gemma4_text", "gemma4"},
                                                               {"gemma4", "gemma4"},
                                                               {"lfm2", "lfm2"},
@@ -141,12 +142,17 @@ class GgufConverterKeys {
     const double usual = name_ == "glm4moe" ? 0.5 : name_.starts_with("qwen") ? 0.25 : 1;
     const double part = parameters.value("partial_rotary_factor", config_.value("partial_rotary_factor", usual));
     if (part != 1) number("rope.dimension_count", static_cast<int64_t>(part * config_["head_dim"].get<double>()));
-    const Json scaling = config_.value("rope_scaling", Json());
+    const bool grows = name_ == "mistral3";
+    const Json scaling = grows ? parameters : config_.value("rope_scaling", Json());
     if (!scaling.is_object()) return;
+    if (grows) {
+      real("rope.scaling.yarn_log_multiplier", scaling["mscale_all_dim"]);
+      real("attention.temperature_scale", scaling["llama_4_scaling_beta"]);
+    }
     file_->text(key("rope.scaling.type"), scaling["rope_type"]);
     real("rope.scaling.factor", scaling["factor"]);
     number("rope.scaling.original_context_length", scaling["original_max_position_embeddings"].get<int64_t>());
-    real("rope.scaling.yarn_attn_factor", scaling["attention_factor"]);
+    if (scaling.contains("attention_factor")) real("rope.scaling.yarn_attn_factor", scaling["attention_factor"]);
     real("rope.scaling.yarn_beta_fast", scaling["beta_fast"]);
     real("rope.scaling.yarn_beta_slow", scaling["beta_slow"]);
   }

@@ -67,7 +67,7 @@ TEST_P(GgufModels, ComputeWhatTheFolderDoes) {
       return std::ranges::find(names, std::string_view(GetParam())) != names.end();
     };
     // Factors, and what scales the rope, are rounded to fp32 in the file, or heads are added up in another order.
-    if (!is_one_of({"llama3_rope", "phi3", "olmo3", "qwen3_5", "qwen3_5_text", "qwen3_5_moe"})) {
+    if (!is_one_of({"llama3_rope", "phi3", "olmo3", "ministral3", "qwen3_5", "qwen3_5_text", "qwen3_5_moe"})) {
       EXPECT_EQ(got, want) << device;
       continue;
     }
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Families, GgufModels,
                                            "gemma3_text", "smollm3", "olmo2", "granite", "glm4", "phi3", "gpt_oss",
                                            "gpt_oss_mxfp4", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_next",
                                            "glm4_moe", "olmo3", "gemma4", "gemma4_text", "gemma4_moe", "lfm2",
-                                           "lfm2_moe", "dream", "llada"),
+                                           "lfm2_moe", "dream", "llada", "ministral3"),
                          [](const auto& info) { return std::string(info.param); });
 
 /// A matrix of random blocks, as bytes and as what they mean.

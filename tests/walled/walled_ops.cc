@@ -171,6 +171,7 @@ void WalledOps::store_kv(Tensor qkv, const KvStore& to) {
     RopeTable table = rope;
     table.cos = opened(rope.cos);
     table.sin = opened(rope.sin);
+    table.query_scales = opened(rope.query_scales);
     inner_->store_kv(opened(qkv), {shape, opened(q_norm), opened(k_norm), eps, table, open.rows, opened(plane)});
   });
 }

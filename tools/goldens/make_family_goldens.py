@@ -36,7 +36,7 @@ def base_config(family, **overrides):
         "architectures": [{"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM",
                            "qwen3_moe": "Qwen3MoeForCausalLM", "qwen3_5_text": "Qwen3_5ForCausalLM",
                            "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM", "gemma3_text": "Gemma3ForCausalLM",
-                           "gemma4_text": "Gemma4ForCausalLM", "qwen3_next": "Qwen3NextForCausalLM", "lfm2": "Lfm2ForCausalLM", "lfm2_moe": "Lfm2MoeForCausalLM", "mistral": "MistralForCausalLM", "smollm3": "SmolLM3ForCausalLM", "olmo2": "Olmo2ForCausalLM", "olmo3": "Olmo3ForCausalLM",
+                           "gemma4_text": "Gemma4ForCausalLM", "qwen3_next": "Qwen3NextForCausalLM", "lfm2": "Lfm2ForCausalLM", "lfm2_moe": "Lfm2MoeForCausalLM", "mistral": "MistralForCausalLM", "ministral3": "Ministral3ForCausalLM", "smollm3": "SmolLM3ForCausalLM", "olmo2": "Olmo2ForCausalLM", "olmo3": "Olmo3ForCausalLM",
                            "granite": "GraniteForCausalLM", "glm4": "Glm4ForCausalLM", "glm4_moe": "Glm4MoeForCausalLM", "phi3": "Phi3ForCausalLM", "gpt_oss": "GptOssForCausalLM"}[family]],
         "model_type": family,
         "hidden_size": 32,
@@ -64,7 +64,7 @@ def base_config(family, **overrides):
         del config["hidden_act"], config["tie_word_embeddings"]
         config |= {"hidden_activation": "gelu_pytorch_tanh", "hidden_size": 24, "intermediate_size": 32, "head_dim": 8, "global_head_dim": 16,
                    "sliding_window": 5, "pad_token_id": 0}
-    if family not in ("qwen2", "mistral", "phi3", "gpt_oss"):
+    if family not in ("qwen2", "mistral", "ministral3", "phi3", "gpt_oss"):
         config["attention_bias"] = False
     config.update(overrides)
     return {key: value for key, value in config.items() if value is not ...}
@@ -247,6 +247,12 @@ def variants():
                              rope_scaling={"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 20, "beta_fast": 32.0, "beta_slow": 1.0,
                                            "attention_factor": 1.2079441541679836}),
         tokens=8, half=True, without=[{"rope_scaling": None}, {"sliding_window": 64}])
+    # Queries that grow at every sixth position.
+    rope = {"rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0, "beta_fast": 4.0, "beta_slow": 0.5, "original_max_position_embeddings": 6,
+            "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.75}
+    add("ministral3", base_config("ministral3", **small, head_dim=16, rms_norm_eps=1e-5, intermediate_size=24, num_hidden_layers=2, torch_dtype=...,
+                                  dtype="bfloat16", sliding_window=None, rope_parameters=rope),
+        tokens=20, half=True, without=[{"rope_parameters": {**rope, "llama_4_scaling_beta": 0.0}}, {"rope_parameters": {**rope, "factor": 1.0}}])
     return out
 
 

@@ -63,6 +63,7 @@ void CudaOps::store_kv(Tensor qkv, const KvStore& to) {
   call.sin = to.rope.sin;
   call.rotary_dim = to.rope.rotary_dim;
   call.max_position = to.rope.max_position;
+  call.query_scales = to.rope.query_scales;
   max_position_ = std::max(max_position_, to.rope.max_position);
   cuda::store_kv(memory_.stream(), call);
   check_launch("store_kv");

@@ -280,6 +280,7 @@ struct StoreCall {
   float eps = 0;
   const float *cos = nullptr, *sin = nullptr;
   int32_t rotary_dim = 0, max_position = 0;
+  const float* query_scales = nullptr;  ///< RopeTable::query_scales
 };
 void store_kv(cudaStream_t stream, const StoreCall& call);
 /// Of `heads`: n_kv_heads, head_dim and the pages.

@@ -80,6 +80,8 @@ void KvPages::store(Tensor qkv, const KvStore& to) const {
       const float* norm = h < q_heads ? to.q_norm : to.k_norm;
       if (norm != nullptr) rms_norm(head, norm, d, to.eps, head);
       rotate(head, to.rope, rows.positions[r]);
+      if (h >= q_heads || to.rope.query_scales == nullptr) continue;
+      for (int32_t i = 0; i < d; ++i) head[i] *= to.rope.query_scales[rows.positions[r]];
     }
     for (int32_t h = 0; h < shape.n_kv_heads && !rows.is_without_kv(r); ++h) {
       const int32_t* pages = rows.page_tables[rows.tables[r]];

@@ -6,14 +6,14 @@
 namespace ashlar {
 namespace {
 
-const std::array kFamilies = {&kLlamaFamily,      &kQwen2Family,      &kQwen3Family,     &kQwen3MoeFamily,
-                              &kQwen35Family,     &kQwen35TextFamily, &kQwen35MoeFamily, &kQwen35MoeTextFamily,
-                              &kSdarFamily,       &kSdarMoeFamily,    &kLlada2Family,    &kLlada2VeomniFamily,
-                              &kFastDllmFamily,   &kLladaFamily,      &kDreamFamily,     &kGemma3Family,
-                              &kGemma3TextFamily, &kMistralFamily,    &kSmolLm3Family,   &kOlmo2Family,
-                              &kGraniteFamily,    &kGlm4Family,       &kPhi3Family,      &kGptOssFamily,
-                              &kGemma4Family,     &kGemma4TextFamily, &kQwen3NextFamily, &kLfm2Family,
-                              &kLfm2MoeFamily,    &kGlm4MoeFamily,    &kOlmo3Family};
+const std::array kFamilies = {
+    &kLlamaFamily,      &kQwen2Family,        &kQwen3Family,         &kQwen3MoeFamily, &kQwen35Family,
+    &kQwen35TextFamily, &kQwen35MoeFamily,    &kQwen35MoeTextFamily, &kSdarFamily,     &kSdarMoeFamily,
+    &kLlada2Family,     &kLlada2VeomniFamily, &kFastDllmFamily,      &kLladaFamily,    &kDreamFamily,
+    &kGemma3Family,     &kGemma3TextFamily,   &kMistralFamily,       &kSmolLm3Family,  &kOlmo2Family,
+    &kGraniteFamily,    &kGlm4Family,         &kPhi3Family,          &kGptOssFamily,   &kGemma4Family,
+    &kGemma4TextFamily, &kQwen3NextFamily,    &kLfm2Family,          &kLfm2MoeFamily,  &kGlm4MoeFamily,
+    &kOlmo3Family,      &kMistral3Family,     &kMinistral3Family};
 
 }  // namespace
 

@@ -44,6 +44,8 @@ extern const Family kLlada2Family;
 extern const Family kLlada2VeomniFamily;
 extern const Family kLladaFamily;
 extern const Family kLlamaFamily;
+extern const Family kMinistral3Family;
+extern const Family kMistral3Family;
 extern const Family kMistralFamily;
 extern const Family kOlmo2Family;
 extern const Family kOlmo3Family;
@@ -59,6 +61,18 @@ extern const Family kQwen3NextFamily;
 extern const Family kSdarFamily;
 extern const Family kSdarMoeFamily;
 extern const Family kSmolLm3Family;
+
+/// Names of a language model's tensors in a checkpoint that has a vision tower, which is not used: since transformers
+/// 5, and before.
+inline constexpr ModelNames kInsideVision = {.embedding = "model.language_model.embed_tokens",
+                                             .layers = "model.language_model.layers.",
+                                             .norm = "model.language_model.norm",
+                                             .unused = {"model.vision_tower.", "model.multi_modal_projector."}};
+inline constexpr ModelNames kNextToVision = {.embedding = "language_model.model.embed_tokens",
+                                             .layers = "language_model.model.layers.",
+                                             .norm = "language_model.model.norm",
+                                             .head = "language_model.lm_head",
+                                             .unused = {"vision_tower.", "multi_modal_projector."}};
 
 /// What Qwen3's attention has of its own: norms of queries and keys, biases if asked for, a stated head size.
 void read_qwen3_attention(const JsonFields& fields, StackConfig& stack);

@@ -78,17 +78,6 @@ void read(const JsonFields& fields, ModelConfig& config) {
   }
 }
 
-constexpr ModelNames kInside = {.embedding = "model.language_model.embed_tokens",
-                                .layers = "model.language_model.layers.",
-                                .norm = "model.language_model.norm",
-                                .unused = {"model.vision_tower.", "model.multi_modal_projector."}};
-// As files older than transformers 5 have them.
-constexpr ModelNames kOutside = {.embedding = "language_model.model.embed_tokens",
-                                 .layers = "language_model.model.layers.",
-                                 .norm = "language_model.model.norm",
-                                 .head = "language_model.lm_head",
-                                 .unused = {"vision_tower.", "multi_modal_projector."}};
-
 constexpr Family kText = {.model_type = "gemma3_text",
                           .tied_by_default = true,
                           .read = read,
@@ -100,8 +89,8 @@ constexpr Family kText = {.model_type = "gemma3_text",
 constexpr Family with_vision(Family family) {
   family.model_type = "gemma3";
   family.settings = "text_config";
-  family.names = kOutside;
-  family.other_names = &kInside;
+  family.names = kNextToVision;
+  family.other_names = &kInsideVision;
   return family;
 }
 

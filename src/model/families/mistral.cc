@@ -1,8 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
+// Mistral, and Ministral 3, whose queries grow with the position; Mistral Small 3.1 and later and Ministral 3 are
+// published inside of models that see.
+
 #include "model/families/family.h"
 
 namespace ashlar {
 namespace {
+
+constexpr const char* kRope = "rope_parameters";
+constexpr const char* kGrowth = "llama_4_scaling_beta";
+constexpr const char* kMistral = "mistral";
+constexpr const char* kMinistral = "ministral3";
+
+// What the class of transformers has where a file says nothing.
+constexpr const char* kMinistralDefaults = R"({"head_dim": 128, "sliding_window": null,
+  "rope_parameters": {"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 16.0, "beta_fast": 32.0, "beta_slow": 1.0,
+    "original_max_position_embeddings": 16384, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}})";
 
 // A window is for all layers; published files state null where there is none.
 Json complete(const JsonFields& /*fields*/, const Json& settings) {
@@ -14,15 +27,61 @@ Json complete(const JsonFields& /*fields*/, const Json& settings) {
   return own;
 }
 
-void read(const JsonFields&, ModelConfig&) {}
+Json complete_ministral(const JsonFields& fields, const Json& settings) {
+  Json own = with_defaults(fields, settings, kMinistralDefaults);
+  if (own[kRope].is_object() && !own[kRope].contains(kGrowth)) {
+    fields.object(kRope).fail(kGrowth, "a number, by which queries grow");
+  }
+  return complete(fields, own);
+}
+
+// The text model is one or the other.
+Json complete_either(const JsonFields& fields, const Json& settings) {
+  const std::string type = fields.string("model_type", kMistral);
+  if (type == kMinistral) return complete_ministral(fields, settings);
+  if (type != kMistral) fields.fail("model_type", "mistral or ministral3");
+  return complete(fields, settings);
+}
+
+void read(const JsonFields& fields, ModelConfig& config) {
+  if (fields.string("model_type", kMistral) != kMinistral) return;
+  const JsonFields rope = fields.object(kRope);
+  const double growth = rope.number(kGrowth, 0.0, 1e3);
+  if (growth == 0) return;
+  const double length = rope.number("original_max_position_embeddings", 1.0, 1e9);
+  for (LayerAttention& layer : config.stack.layers) {
+    layer.rope.query_growth = growth;
+    layer.rope.original_max_positions = length;
+  }
+}
+
+constexpr Family kText = {.model_type = kMistral,
+                          .tied_by_default = false,
+                          .read = read,
+                          .sliding = SlidingLayers::kAll,
+                          .missing_stop_id = 2,
+                          .complete = complete};
+
+constexpr Family ministral(Family family) {
+  family.model_type = kMinistral;
+  family.complete = complete_ministral;
+  return family;
+}
+
+constexpr Family with_vision(Family family) {
+  family.model_type = "mistral3";
+  family.tied_by_default = true;
+  family.settings = "text_config";
+  family.names = kNextToVision;
+  family.other_names = &kInsideVision;
+  family.complete = complete_either;
+  return family;
+}
 
 }  // namespace
 
-const Family kMistralFamily = {.model_type = "mistral",
-                               .tied_by_default = false,
-                               .read = read,
-                               .sliding = SlidingLayers::kAll,
-                               .missing_stop_id = 2,
-                               .complete = complete};
+const Family kMistralFamily = kText;
+const Family kMinistral3Family = ministral(kText);
+const Family kMistral3Family = with_vision(kText);
 
 }  // namespace ashlar

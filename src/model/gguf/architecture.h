@@ -30,6 +30,7 @@ struct GgufArchitecture {
   bool long_rope = false;       ///< it may have two sets of factors (LongRoPE)
   bool own_factors = false;     ///< what factors of its rope mean is its own matter
   bool softcap = false;         ///< of logits
+  bool grows_queries = false;   ///< with the position; its rope may say mscale_all_dim (yarn_log_multiplier)
   bool causal = true;           ///< rows see those before them alone
   bool drafts = false;          ///< its last layers may be some that draft (MTP), which block_count counts
 };
@@ -43,6 +44,7 @@ extern const GgufArchitecture kGgufGptOss;
 extern const GgufArchitecture kGgufLfm2;
 extern const GgufArchitecture kGgufLfm2Moe;
 extern const GgufArchitecture kGgufLlada;
+extern const GgufArchitecture kGgufMistral3;
 extern const GgufArchitecture kGgufOlmo2;
 extern const GgufArchitecture kGgufPhi3;
 extern const GgufArchitecture kGgufQwen35;

@@ -14,10 +14,10 @@ constexpr GgufArchitecture kSmolLm3 = {.name = "smollm3", .family = "smollm3", .
 constexpr GgufArchitecture kGranite = {
     .name = "granite", .family = "granite", .names = interleaved(), .multipliers = true};
 
-const std::array kArchitectures = {&kLlama,      &kQwen2,      &kQwen3,         &kQwen3Moe,      &kGgufGemma3,
-                                   &kSmolLm3,    &kGgufOlmo2,  &kGranite,       &kGgufGlm4,      &kGgufPhi3,
-                                   &kGgufGptOss, &kGgufQwen35, &kGgufQwen35Moe, &kGgufQwen3Next, &kGgufGlm4Moe,
-                                   &kGgufGemma4, &kGgufLfm2,   &kGgufLfm2Moe,   &kGgufDream,     &kGgufLlada};
+const std::array kArchitectures = {
+    &kLlama,       &kQwen2,      &kQwen3,    &kQwen3Moe,    &kGgufGemma3, &kSmolLm3,       &kGgufOlmo2,
+    &kGranite,     &kGgufGlm4,   &kGgufPhi3, &kGgufGptOss,  &kGgufQwen35, &kGgufQwen35Moe, &kGgufQwen3Next,
+    &kGgufGlm4Moe, &kGgufGemma4, &kGgufLfm2, &kGgufLfm2Moe, &kGgufDream,  &kGgufLlada,     &kGgufMistral3};
 
 }  // namespace
 

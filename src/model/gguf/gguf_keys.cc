@@ -81,10 +81,8 @@ double rotary_factor(double rotated, double head_dim) {
 }
 
 void check_fixed_words(const GgufKeys& keys) {
-  constexpr std::pair<const char*, double> kFixed[] = {{"attention.clamp_kqv", 0},
-                                                       {"attention.max_alibi_bias", 0},
-                                                       {"rope.scaling.yarn_log_multiplier", 0},
-                                                       {"rope.scaling.yarn_ext_factor", 1}};
+  constexpr std::pair<const char*, double> kFixed[] = {
+      {"attention.clamp_kqv", 0}, {"attention.max_alibi_bias", 0}, {"rope.scaling.yarn_ext_factor", 1}};
   for (const auto& [key, value] : kFixed) keys.require(key, value);
 }
 

@@ -307,6 +307,37 @@ TEST(Olmo3, RotatesLayersWithAWindowByThePlainRope) {
   expect_error([] { read_olmo3(R"({"layer_types":["full_attention"]})"); }, {"layer_types", "4 entries"});
 }
 
+// Both text models that are published within one that sees, and by themselves.
+TEST(Ministral3, QueriesGrowWithThePosition) {
+  const char* const sizes = R"({"rope_theta":"<absent>","head_dim":"<absent>","num_key_value_heads":1,
+    "max_position_embeddings":1000})";
+  const auto within = [&](const Json& text) {
+    return read_family(Json{{"model_type", "mistral3"}, {"text_config", text}, {"eos_token_id", 2}});
+  };
+  const Json ministral = patched(tiny_config("ministral3"), sizes), mistral = patched(tiny_config("mistral"), sizes);
+  for (const ModelConfig& config : {read_family(ministral), within(ministral)}) {
+    EXPECT_EQ(config.max_positions, 262144);  // what its rope is stretched to
+    const LayerAttention& layer = config.stack.layers[1];
+    EXPECT_TRUE(layer.window == 0 && layer.shape.head_dim == 128 && layer.rope.theta == 1e6);
+    EXPECT_TRUE(layer.rope.query_growth == 0.1 && layer.rope.original_max_positions == 16384);
+    EXPECT_EQ(layer.rope.attention_factor, 1.0);
+  }
+  const ModelConfig plain = within(patched(mistral, R"({"sliding_window":null,"rope_theta":5e4})"));
+  EXPECT_TRUE(plain.stack.layers[0].rope.query_growth == 0 && plain.stack.layers[0].window == 0);
+  EXPECT_EQ(plain.stack.layers[0].rope.scaling, RopeConfig::Scaling::kNone);
+  EXPECT_STREQ(plain.names.embedding, "language_model.model.embed_tokens");
+
+  expect_error([&] { within(patched(mistral, R"({"model_type":"mistral4"})")); }, {"model_type", "ministral3"});
+  const std::pair<const char*, std::vector<std::string>> broken[] = {
+      {R"({"rope_parameters":{"rope_type":"default"}})", {"llama_4_scaling_beta"}},
+      {R"({"rope_parameters":{"llama_4_scaling_beta":-1}})", {"llama_4_scaling_beta", "found -1"}},
+      {R"({"rope_parameters":{"llama_4_scaling_beta":0.1}})", {"original_max_position_embeddings"}},
+      {R"({"rope_parameters":7})", {"rope_parameters"}}};
+  for (const auto& [change, parts] : broken) {
+    expect_error([&] { read_family(patched(ministral, change)); }, parts);
+  }
+}
+
 // The words of Phi-4-mini that matter, with fewer frequencies.
 constexpr const char* kLongRope = R"({"max_position_embeddings":128,"original_max_position_embeddings":32,
   "partial_rotary_factor":0.5,"head_dim":8,"sliding_window":null,

@@ -87,6 +87,12 @@ ArchitectureFile olmo3() {
   return file;
 }
 
+ArchitectureFile mistral3() {
+  ArchitectureFile file("mistral3");
+  file.number("attention.head_count_kv", 1U).number("rope.freq_base", 500.0F);
+  return file;
+}
+
 ArchitectureFile lfm2() {
   ArchitectureFile file("lfm2");
   file.integers("attention.head_count_kv", {0, 1, 0, 1}).number("shortconv.l_cache", 3U);
@@ -178,6 +184,28 @@ TEST_F(GgufArchitectures, KnowOlmo3ByItsWindows) {
   EXPECT_EQ(read(olmo3().flags("attention.sliding_window_pattern", {false, true, true, true})).stack.layers[0].window,
             0);
   refuse(olmo3().flags("attention.sliding_window_pattern", {true}), {"sliding_window_pattern", "4 values", "1"});
+}
+
+// Of two families the name is, too: queries grow in one of them.
+TEST_F(GgufArchitectures, KnowMinistral3ByWhatQueriesGrowBy) {
+  const ModelConfig plain = read(mistral3());
+  EXPECT_EQ(plain.family, "mistral");
+  EXPECT_EQ(plain.stack.layers[3].window, 0);
+  EXPECT_EQ(plain.stack.layers[0].rope.theta, 500);
+  refuse(mistral3().number("attention.temperature_scale", 0.5F), {"original_max_position_embeddings"});
+  GgufWriter file = mistral3().number("attention.temperature_scale", 0.5F).file();
+  file.text("mistral3.rope.scaling.type", "yarn").number("mistral3.rope.scaling.factor", 4.0F);
+  file.number("mistral3.rope.scaling.original_context_length", 16U);
+  const ModelConfig config = read_model_config(folder_.write("m.gguf", file.bytes()));
+  EXPECT_EQ(config.family, "ministral3");
+  EXPECT_TRUE(config.stack.layers[3].rope.query_growth == 0.5 &&
+              config.stack.layers[3].rope.original_max_positions == 16);
+  EXPECT_EQ(config.stack.layers[3].rope.attention_factor, 0);  // that of the stretching
+  file.number("mistral3.rope.scaling.yarn_log_multiplier", 1.0F);
+  EXPECT_EQ(read_model_config(folder_.write("m.gguf", file.bytes())).stack.layers[3].rope.attention_factor, 1);
+  for (const char* key : {"attention.temperature_scale", "rope.scaling.yarn_log_multiplier"}) {
+    refuse(olmo3().number(key, 0.5F), {key, "nothing", "found 0.5"});
+  }
 }
 
 TEST_F(GgufArchitectures, ReadConvolutions) {

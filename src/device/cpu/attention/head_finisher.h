@@ -78,7 +78,8 @@ class HeadFinisher {
     const int32_t k_head = head - heads_.q_heads();
     const int32_t v_head = k_head - shape.n_kv_heads;
     if (v_head < 0) rotate(r, values, k_head < 0 ? to_.q_norm : to_.k_norm);
-    if (k_head < 0 || rows.is_without_kv(r)) return;
+    if (k_head < 0) return scale_query(r, values);
+    if (rows.is_without_kv(r)) return;
     const bool value = v_head >= 0;
     const int32_t kv_head = value ? v_head : k_head;
     if (codec_ != nullptr) return store_codes(r, kv_head, value, values);
@@ -109,6 +110,12 @@ class HeadFinisher {
     const int64_t angle = int64_t{position} * (rope.rotary_dim / 2);
     kernels_.finish_head(
         {values, to_.shape.head_dim, norm, to_.eps, rope.cos + angle, rope.sin + angle, rope.rotary_dim});
+  }
+
+  void scale_query(int32_t r, float* values) const {
+    if (to_.rope.query_scales == nullptr) return;
+    const float scale = to_.rope.query_scales[to_.rows.positions[r]];
+    for (int32_t i = 0; i < to_.shape.head_dim; ++i) values[i] *= scale;
   }
 
   const Kernels& kernels_;

@@ -24,6 +24,11 @@ __device__ __forceinline__ __nv_bfloat16* place_of(const HeadsCall& heads, int32
                    : in_pages(heads, heads.page_tables[heads.tables[row]], position, kv_head, is_value);
 }
 
+/// What a head of queries is multiplied by once it is rotated; 1 of keys, which are stored as they were.
+__device__ __forceinline__ float query_scale(const StoreCall& call, int32_t head, int32_t position) {
+  return head < call.heads.q_heads && call.query_scales != nullptr ? call.query_scales[position] : 1.0F;
+}
+
 __global__ void __launch_bounds__(32 * kWarps) store_kernel(const __grid_constant__ StoreCall call) {
   __shared__ float numbers[kWarps][kMaxHeadDim];
   constexpr int kPairs = kMaxHeadDim / 64;  // of a lane, that are turned
@@ -72,7 +77,8 @@ __global__ void __launch_bounds__(32 * kWarps) store_kernel(const __grid_constan
       x[i + half] = b * cos[j] + a * sin[j];
     }
     __syncwarp();
-    for (int32_t i = lane; i < d; i += 32) at[i] = __float2bfloat16_rn(x[i]);
+    const float scale = query_scale(call, head, position);
+    for (int32_t i = lane; i < d; i += 32) at[i] = __float2bfloat16_rn(x[i] * scale);
   }
   if (to == nullptr) return;
   for (int32_t i = lane; i < d; i += 32) to[i] = __float2bfloat16_rn(x[i]);
@@ -128,8 +134,9 @@ __global__ void __launch_bounds__(32 * kWarps) store_together_kernel(const __gri
         x[n][j] = a * cos[j] - b * sin[j];
         x[n][j + kMine / 2] = b * cos[j] + a * sin[j];
       }
+      const float query = query_scale(call, head, position);
 #pragma unroll
-      for (int j = 0; j < kMine; ++j) at[n * kDim + 32 * j] = __float2bfloat16_rn(x[n][j]);
+      for (int j = 0; j < kMine; ++j) at[n * kDim + 32 * j] = __float2bfloat16_rn(x[n][j] * query);
     }
     __nv_bfloat16* const to = place_of(heads, row, head, position);
     if (to == nullptr) continue;
