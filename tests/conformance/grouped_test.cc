@@ -126,11 +126,13 @@ TEST_P(GroupedWeights, SumsOfAGroupFit) {
         for (int32_t c = 0; c < k; ++c) values.row(r)[c] = c % kGroup == 0 ? 0 : 15.0F / 16;
       }
       const auto packed = cpu->pack({{{"w", Scheme::kF32, values.row(0), n, k}}, {}});
-      Matrix x(1, k), out(1, n);
-      std::fill_n(x.row(0), k, sign * 127);
-      cpu->linear(*packed, x.view(), Store::kOverwrite, out.view());
       const float want = sign * 127 * 15 / 16 * k * 31 / 32;
-      for (int32_t c = 0; c < n; ++c) EXPECT_NEAR(out.row(0)[c], want, 1e-3F * std::abs(want)) << bits;
+      for (const int32_t rows : {1, 16}) {
+        Matrix x(rows, k), out(rows, n);
+        for (int32_t r = 0; r < rows; ++r) std::fill_n(x.row(r), k, sign * 127);
+        cpu->linear(*packed, x.view(), Store::kOverwrite, out.view());
+        for (int32_t c = 0; c < n; ++c) EXPECT_NEAR(out.row(rows - 1)[c], want, 1e-3F * std::abs(want)) << bits;
+      }
     }
   }
 }

@@ -23,6 +23,7 @@ inline constexpr bool kAddsProducts = false;
 #include "device/cpu/quant/grouped_rows.inc"
 #include "device/cpu/quant/grouped_avx2.inc"
 #include "device/cpu/quant/grouped.inc"
+#include "device/cpu/quant/grouped_pairs.inc"
 // clang-format on
 
 }  // namespace avx2
@@ -50,8 +51,8 @@ const Kernels& avx2_kernels() {
                                finish,
                                {sigmoid_gate, silu_gate, gelu_gate, convolve, dot, scale, delta_rows},
                                adds_products() ? avxvnni_quantised_kernels() : kQuantised,
-                               adds_products() ? avxvnni_grouped_kernels(8) : grouped_kernels<8>(),
-                               adds_products() ? avxvnni_grouped_kernels(4) : grouped_kernels<4>()};
+                               adds_products() ? avxvnni_grouped_kernels(8) : grouped_pairs_kernels<8>(),
+                               adds_products() ? avxvnni_grouped_kernels(4) : grouped_pairs_kernels<4>()};
   return kernels;
 }
 
