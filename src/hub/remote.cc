@@ -49,7 +49,7 @@ std::string why_again(const Exchange& exchange) {
 
 void throw_refused(const Exchange& exchange, const std::string& what, const Settings& settings,
                    const std::string& advice) {
-  if (exchange.unknown_host) {
+  if (exchange.no_such_hub) {
     throw Error("hub", what + ": " + exchange.problem + "; check HF_ENDPOINT, which is " +
                            without_password(settings.endpoint) + ", and this machine's network");
   }

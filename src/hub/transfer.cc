@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 
 #include "base/error.h"
@@ -48,6 +49,12 @@ std::string origin_of(const std::string& url) {
   }
   curl_url_cleanup(parsed);
   return origin;
+}
+
+// Whether the host answered that no program has this port, which is not the same as no answer in time.
+bool was_refused(CURL* curl) {
+  long reason = 0;
+  return curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &reason) == CURLE_OK && reason == ECONNREFUSED;
 }
 
 struct GlobalCurl {
@@ -167,9 +174,10 @@ std::string Transfer::State::once(const std::string& url, curl_slist* headers) {
   if (code != CURLE_OK) {
     const bool fatal = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
                        code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
-    // A name that was known a moment ago is known again soon; one that never was is misspelt, or there is no network.
-    exchange.unknown_host = !reached && (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY);
-    if (!exchange.stopped) fail(error[0] != '\0' ? error : curl_easy_strerror(code), fatal || exchange.unknown_host);
+    // A host that answered a moment ago is there again soon; one that never did is misspelt, or there is no network.
+    exchange.no_such_hub = !reached && (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY ||
+                                        (code == CURLE_COULDNT_CONNECT && was_refused(curl)));
+    if (!exchange.stopped) fail(error[0] != '\0' ? error : curl_easy_strerror(code), fatal || exchange.no_such_hub);
     return {};
   }
   reached = true;

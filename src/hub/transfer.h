@@ -30,9 +30,9 @@ struct Exchange {
   Reply reply;
   /// Empty if the answer came whole; else why not, in words. Worth another try unless `fatal`.
   std::string problem;
-  bool fatal = false;  ///< a redirect that must not be followed, a certificate that is wrong, a host that is not known
-  bool unknown_host =
-      false;             ///< the problem: no address is known for the host, and none of its kind was reached before
+  bool fatal = false;  ///< a redirect that must not be followed, a certificate that is wrong, no such hub
+  /// The problem: no address is known for the host, or it refuses connections, and no host was reached before.
+  bool no_such_hub = false;
   bool stopped = false;  ///< `stopped` or the sink ended it
 };
 

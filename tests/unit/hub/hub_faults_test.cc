@@ -229,6 +229,29 @@ TEST_F(HubPull, AnUnknownHostFailsAtOnce) {
   EXPECT_EQ(waits, options_.retry.attempts - 1);
 }
 
+TEST_F(HubPull, ARefusedConnectionFailsAtOnce) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);  // has a port and does not listen
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), length), 0);
+  ASSERT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const std::string nobody = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  int waits = 0;
+  options_.retry.on_wait = [&](double, const std::string&) { ++waits; };
+  options_.settings.endpoint = nobody;
+  EXPECT_THAT(error_of_pull(),
+              AllOf(HasSubstr("Failed to connect"), HasSubstr("check HF_ENDPOINT, which is " + nobody)));
+  EXPECT_EQ(waits, 0);
+  // Where a hub sends us may be starting anew.
+  options_.settings.endpoint = hub_.url();
+  hub_.redirect_lfs = nobody + "/files";
+  EXPECT_THAT(error_of_pull(), HasSubstr("Failed to connect"));
+  EXPECT_EQ(waits, options_.retry.attempts - 1);
+  close(fd);
+}
+
 TEST_F(HubPull, TraversalNamesStoreNothing) {
   for (const char* name : {"../../escape.safetensors", "/etc/escape.safetensors", "a/../../escape.safetensors"}) {
     hub_.listing =
