@@ -27,6 +27,8 @@ struct Ratio {
   double value = 0;
   double error = 0;  ///< 0 of fewer than two pairs
   size_t pairs = 0;  ///< 0: there is nothing to divide by
+
+  bool has_error() const { return pairs > 1; }  ///< one pair says nothing of the spread
 };
 Ratio pooled_ratio(std::span<const double> numerators, std::span<const double> denominators);
 

@@ -118,7 +118,8 @@ LogitDivergence measure_divergence(Model& base, Model& other, const std::vector<
 }
 
 std::string divergence_text(const LogitDivergence& result, const PerplexityOptions& options) {
-  return "KL divergence " + fixed(result.kl.value, 6) + " +- " + fixed(result.kl.error, 6) + " nats a token; median " +
+  const std::string error = result.kl.has_error() ? " +- " + fixed(result.kl.error, 6) : "";
+  return "KL divergence " + fixed(result.kl.value, 6) + error + " nats a token; median " +
          fixed(quantile(result.of, 0.5), 6) + ", 99 % below " + fixed(quantile(result.of, 0.99), 6) + ", largest " +
          fixed(quantile(result.of, 1), 6) + "\n" + percent(result.same_top) +
          " of the likeliest tokens are the same\nperplexity " + fixed(std::exp(result.nll.value), 4) + ", against " +
@@ -129,7 +130,7 @@ std::string divergence_text(const LogitDivergence& result, const PerplexityOptio
 
 Json divergence_json(const LogitDivergence& result, const PerplexityOptions& options) {
   return {{"kl", result.kl.value},
-          {"kl_standard_error", result.kl.error},
+          {"kl_standard_error", result.kl.has_error() ? Json(result.kl.error) : Json()},
           {"kl_median", quantile(result.of, 0.5)},
           {"kl_99", quantile(result.of, 0.99)},
           {"kl_largest", quantile(result.of, 1)},

@@ -57,17 +57,18 @@ Perplexity measure_perplexity(Engine& engine, const std::vector<std::vector<int3
 
 std::string perplexity_text(const Perplexity& result, const PerplexityOptions& options) {
   const double tokens = static_cast<double>(result.windows) * options.window;
-  return "perplexity " + fixed(result.value(), 4) + " +- " + fixed(result.error(), 4) + " (" +
-         fixed(result.nll.value, 4) + " nats a token)\n" + percent(result.top_share) +
-         " of the tokens were the likeliest\n" + std::to_string(result.tokens) + " tokens, the second halves of " +
-         std::to_string(result.windows) + " windows of " + std::to_string(options.window) + "; " +
-         three_digits(tokens / result.seconds) + " tokens/s\n";
+  const std::string error = result.nll.has_error() ? " +- " + fixed(result.error(), 4) : "";
+  return "perplexity " + fixed(result.value(), 4) + error + " (" + fixed(result.nll.value, 4) + " nats a token)\n" +
+         percent(result.top_share) + " of the tokens were the likeliest\n" + std::to_string(result.tokens) +
+         " tokens, the second halves of " + std::to_string(result.windows) + " windows of " +
+         std::to_string(options.window) + "; " + three_digits(tokens / result.seconds) + " tokens/s\n";
 }
 
 Json perplexity_json(const Perplexity& result, const PerplexityOptions& options) {
-  return {{"perplexity", result.value()},  {"standard_error", result.error()}, {"nll", result.nll.value},
-          {"top_share", result.top_share}, {"tokens", result.tokens},          {"windows", result.windows},
-          {"window", options.window},      {"seconds", result.seconds}};
+  return {{"perplexity", result.value()}, {"standard_error", result.nll.has_error() ? Json(result.error()) : Json()},
+          {"nll", result.nll.value},      {"top_share", result.top_share},
+          {"tokens", result.tokens},      {"windows", result.windows},
+          {"window", options.window},     {"seconds", result.seconds}};
 }
 
 }  // namespace ashlar

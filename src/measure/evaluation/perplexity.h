@@ -32,7 +32,7 @@ struct Perplexity {
   double seconds = 0;
 
   double value() const;
-  double error() const;  ///< standard error of value()
+  double error() const;  ///< standard error of value(), where nll.has_error()
 };
 
 /// Runs the windows. The engine's decoder scores prompts (Engine::scores_prompts).

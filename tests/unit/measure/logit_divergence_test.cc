@@ -31,5 +31,21 @@ TEST(RowDivergence, OfEqualRowsIsZeroAndOfNoNumbersInfinite) {
   EXPECT_EQ(compare_rows(row, none, 0).kl, std::numeric_limits<double>::infinity());
 }
 
+TEST(EvaluationText, NamesNoSpreadOfOneWindow) {
+  const double nats[] = {300, 310};
+  const double tokens[] = {100, 100};
+  for (const size_t windows : {1, 2}) {
+    Perplexity perplexity;
+    LogitDivergence divergence;
+    divergence.of = {0.5};
+    perplexity.windows = divergence.windows = static_cast<int64_t>(windows);
+    perplexity.nll = divergence.kl = pooled_ratio(std::span(nats, windows), std::span(tokens, windows));
+    EXPECT_EQ(perplexity_text(perplexity, {}).find("+-") != std::string::npos, windows > 1);
+    EXPECT_EQ(divergence_text(divergence, {}).find("+-") != std::string::npos, windows > 1);
+    EXPECT_EQ(perplexity_json(perplexity, {})["standard_error"].is_number(), windows > 1);
+    EXPECT_EQ(divergence_json(divergence, {})["kl_standard_error"].is_number(), windows > 1);
+  }
+}
+
 }  // namespace
 }  // namespace ashlar
