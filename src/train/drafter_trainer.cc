@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "train/drafter/drafter_optimiser.h"
-#include "train/drafter/drafter_pass.h"
+#include "train/drafter/network.h"
 #include "train/drafter/position_weights.h"
 
 namespace ashlar {
@@ -60,13 +60,8 @@ double TrainSettings::learning_rate_at(int64_t steps_done) const {
 class DrafterTrainer::State {
  public:
   State(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings, std::span<const float> embedding,
-        std::span<const float> head, AllReduce* replicas)
-      : ops_(ops),
-        replicas_(replicas),
-        shape_(shape),
-        settings_(settings),
-        parameters_(ops, shape, settings.compute),
-        optimiser_(ops, parameters_, settings) {
+        std::span<const float> head, AllReduce* replicas, MakeNetwork make_network)
+      : ops_(ops), replicas_(replicas), shape_(shape), settings_(settings) {
     const size_t size = static_cast<size_t>(shape.vocab) * static_cast<size_t>(shape.hidden);
     ASHLAR_CHECK_EQ(embedding.size(), size);
     ASHLAR_CHECK_EQ(head.size(), size);
@@ -77,7 +72,8 @@ class DrafterTrainer::State {
     ASHLAR_CHECK(shape.layers >= 1 && shape.block >= 2 && shape.heads % shape.kv_heads == 0 && shape.head_dim % 2 == 0);
     const Tensor copied = copy_table(embedding, embedding_);
     frozen_ = {copied, head.data() == embedding.data() ? copied : copy_table(head, head_)};
-    pass_ = std::make_unique<DrafterPass>(ops_, shape_, parameters_, frozen_, settings.distribution);
+    network_ = make_network(ops_, shape_, settings_, frozen_);
+    optimiser_ = std::make_unique<DrafterOptimiser>(ops_, tensors(), settings_);
   }
 
   TrainReport run(std::span<const TrainDocument> batch, AllAnchors anchors, bool differentiates);
@@ -90,9 +86,10 @@ class DrafterTrainer::State {
   AllReduce* const replicas_;
   const TrainShape shape_;
   const TrainSettings settings_;
-  DrafterParameters parameters_;
-  DrafterOptimiser optimiser_;
-  std::unique_ptr<DrafterPass> pass_;
+  TrainedNetwork network_;
+  TrainedTensors& tensors() const { return *network_.tensors; }
+  BlockPass& pass() const { return *network_.pass; }
+  std::unique_ptr<DrafterOptimiser> optimiser_;
   int64_t steps_done_ = 0;
 
  private:
@@ -120,8 +117,8 @@ TrainReport DrafterTrainer::State::run(std::span<const TrainDocument> batch, All
   const double divisor = normaliser(batch, anchors, shape_, settings_);
   // In pieces, so that memory does not grow with the batch. A document is never split.
   const auto blocks_at_once = static_cast<size_t>(ops_.pieces().blocks);
-  parameters_.refresh_factors();
-  if (differentiates) ops_.clear(parameters_.gradients(), parameters_.size());
+  tensors().refresh_factors();
+  if (differentiates) ops_.clear(tensors().gradients(), tensors().size());
   // Each document where its hidden states are; what it weighs is a matter of all of them.
   const auto blocks_here = [&](size_t i) { return batch[i].is_elsewhere() ? size_t{0} : anchors[i].size(); };
   for (size_t i = 0; i < batch.size();) {
@@ -132,7 +129,7 @@ TrainReport DrafterTrainer::State::run(std::span<const TrainDocument> batch, All
     } while (i < batch.size() && rows.blocks.size() + blocks_here(i) <= blocks_at_once);
     report.blocks += static_cast<int32_t>(rows.blocks.size());
     if (rows.labels.empty()) continue;
-    const BlockLosses losses = pass_->forward(rows, differentiates);
+    const BlockLosses losses = pass().forward(rows, differentiates);
     const auto weigh = [&](std::span<const TokenLoss> of, double share) {
       if (of.empty()) return std::vector<float>();
       std::vector<float> weights = weights_of(rows, of, shape_, settings_);
@@ -145,12 +142,12 @@ TrainReport DrafterTrainer::State::run(std::span<const TrainDocument> batch, All
     const std::vector<float> weights = weigh(losses.rows, 1);
     const std::vector<float> chosen = weigh(losses.chosen, settings_.selector_weight);
     counts.add(rows.label_rows, rows.labels, losses.drafts());
-    if (differentiates) pass_->backward(rows, weights, chosen);
+    if (differentiates) pass().backward(rows, weights, chosen);
   }
   if (differentiates && replicas_ != nullptr) add_up(report, counts);
   counts.write(report);
   if (differentiates) {
-    report.gradient_norm = std::sqrt(ops_.squared_norm(parameters_.gradients(), parameters_.size()));
+    report.gradient_norm = std::sqrt(ops_.squared_norm(tensors().gradients(), tensors().size()));
   }
   report.skipped = report.labels == 0 || !std::isfinite(report.loss) || !std::isfinite(report.gradient_norm);
   return report;
@@ -158,7 +155,7 @@ TrainReport DrafterTrainer::State::run(std::span<const TrainDocument> batch, All
 
 void DrafterTrainer::State::add_up(TrainReport& report, DraftCounts& counts) {
   ops_.wait();
-  replicas_->sum(parameters_.gradients(), parameters_.size());
+  replicas_->sum(tensors().gradients(), tensors().size());
   std::vector<double> figures = {report.loss, static_cast<double>(report.blocks)};
   counts.append_to(figures);
   replicas_->sum(figures);
@@ -175,29 +172,30 @@ void DrafterTrainer::State::update(TrainReport& report) {
   if (settings_.clip > 0) {
     // As in torch.nn.utils.clip_grad_norm_.
     const double factor = settings_.clip / (report.gradient_norm + 1e-6);
-    if (factor < 1) ops_.scale(parameters_.gradients(), parameters_.size(), static_cast<float>(factor));
+    if (factor < 1) ops_.scale(tensors().gradients(), tensors().size(), static_cast<float>(factor));
   }
-  optimiser_.step(learning_rate, steps_done_);
+  optimiser_->step(learning_rate, steps_done_);
 }
 
 std::vector<DrafterTrainer::Anchors> DrafterTrainer::State::draw(std::span<const TrainDocument> batch,
                                                                  uint64_t step) const {
   std::vector<Anchors> anchors;
   for (const TrainDocument& document : batch) {
-    anchors.push_back(
-        draw_anchors(document, settings_.max_anchors, settings_.seed, step, static_cast<uint32_t>(anchors.size())));
+    anchors.push_back(draw_anchors(document, settings_.max_anchors, settings_.seed, step,
+                                   static_cast<uint32_t>(anchors.size()), pass().first_anchor()));
   }
   return anchors;
 }
 
 DrafterTrainer::DrafterTrainer(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings,
-                               std::span<const float> embedding, std::span<const float> head, AllReduce* replicas)
-    : state_(std::make_unique<State>(ops, shape, settings, embedding, head, replicas)) {}
+                               std::span<const float> embedding, std::span<const float> head, AllReduce* replicas,
+                               MakeNetwork make_network)
+    : state_(std::make_unique<State>(ops, shape, settings, embedding, head, replicas, make_network)) {}
 DrafterTrainer::~DrafterTrainer() = default;
 
 void DrafterTrainer::initialise(uint64_t seed) {
   state_->ops_.wait();
-  state_->parameters_.initialise(seed);
+  state_->tensors().initialise(seed);
 }
 
 TrainReport DrafterTrainer::step(std::span<const TrainDocument> batch) {
@@ -220,16 +218,17 @@ TrainReport DrafterTrainer::evaluate(std::span<const TrainDocument> batch, std::
 
 int64_t DrafterTrainer::steps_done() const { return state_->steps_done_; }
 void DrafterTrainer::set_steps_done(int64_t steps) { state_->steps_done_ = steps; }
+int32_t DrafterTrainer::first_anchor() const { return state_->pass().first_anchor(); }
 std::span<const TrainParameter> DrafterTrainer::parameters() {
   state_->ops_.wait();
-  return state_->parameters_.list();
+  return state_->tensors().list();
 }
 const TrainShape& DrafterTrainer::shape() const { return state_->shape_; }
 const TrainSettings& DrafterTrainer::settings() const { return state_->settings_; }
 
 size_t DrafterTrainer::step_bytes(int64_t tokens) const {
   const auto anchors = static_cast<int32_t>(std::min<int64_t>(tokens, state_->settings_.max_anchors));
-  return state_->pass_->bytes(static_cast<int32_t>(tokens), anchors * state_->shape_.block);
+  return state_->pass().bytes(static_cast<int32_t>(tokens), anchors * state_->shape_.block);
 }
 
 }  // namespace ashlar

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Trains a block-diffusion drafter of the DFlash family against a frozen target: forward, loss, backward, optimiser.
-// Sources: z-lab/dflash (the method), SpecForge (loss and its normalisation), D-PACE (arXiv 2605.18810).
+// Trains a drafter against a frozen target: forward, loss, backward, optimiser. Sources: z-lab/dflash (the method),
+// SpecForge (loss and its normalisation), D-PACE (arXiv 2605.18810).
 //
-// A block begins at an anchor, position p of a document. Its slots hold token p and masks and stand at p and the
-// positions after it; slot k predicts the token at p + k. It sees itself and the context rows before p, as when
-// serving.
+// A block begins at an anchor, position p of a document; its slot k predicts the token at p + k. What a block is made
+// of is the network's: slots of a block-diffusion drafter of the DFlash family hold token p and masks, stand at p and
+// the positions after it, and see themselves and the context rows before p, as when serving.
 
 #include <cstdint>
 #include <memory>
@@ -136,6 +136,18 @@ struct TrainParameter {
   bool is_of_head = false;    ///< of convolutions or the selector, without which a drafter is one of the plain backbone
 };
 
+struct FrozenTables;
+struct TrainedNetwork;
+/// Makes what is trained (train/drafter/network.h), which keeps `ops` and what `frozen` points to.
+using MakeNetwork = TrainedNetwork (*)(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings,
+                                       const FrozenTables& frozen);
+/// A drafter of blocks.
+TrainedNetwork make_block_network(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings,
+                                  const FrozenTables& frozen);
+/// A head that drafts one token at a time (train/eagle3/eagle3_pass.h).
+TrainedNetwork make_eagle3_network(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings,
+                                   const FrozenTables& frozen);
+
 class DrafterTrainer {
  public:
   /// Anchors of one document, ascending.
@@ -147,7 +159,8 @@ class DrafterTrainer {
   /// somewhere; null: there are none. Weights and moments that are the same stay the same in all of them, to the bit
   /// where the devices are alike, and reports are the same.
   DrafterTrainer(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings,
-                 std::span<const float> embedding, std::span<const float> head, AllReduce* replicas = nullptr);
+                 std::span<const float> embedding, std::span<const float> head, AllReduce* replicas = nullptr,
+                 MakeNetwork make_network = make_block_network);
   ~DrafterTrainer();
   DrafterTrainer(const DrafterTrainer&) = delete;
   DrafterTrainer& operator=(const DrafterTrainer&) = delete;
@@ -172,6 +185,8 @@ class DrafterTrainer {
   /// For resuming: with the parameters' values and moments as they were, what follows is the same to the bit.
   void set_steps_done(int64_t steps);
 
+  /// The first position of a document at which a block may begin.
+  int32_t first_anchor() const;
   /// Waits for the device.
   std::span<const TrainParameter> parameters();
   const TrainShape& shape() const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The training of tests/data/train: shape, settings, documents and weights as tools/goldens/make_train_goldens.py has
-// them.
+// The training of tests/data/train: shape, settings, documents and weights as tools/goldens/make_train_goldens.py and
+// make_eagle3_train_goldens.py have them.
 
 #include <cstring>
 #include <map>
@@ -18,7 +18,9 @@ namespace ashlar::testing {
 struct TrainGolden {
   explicit TrainGolden(const std::string& variant_name)
       : name(variant_name),
-        json(read_json_file(data_folder() / "train" / "goldens.json")),
+        make_network(variant_name.starts_with("eagle3") ? make_eagle3_network : make_block_network),
+        json(read_json_file(data_folder() / "train" /
+                            (make_network == make_eagle3_network ? "eagle3.json" : "goldens.json"))),
         variant(json["variants"][variant_name]),
         tensors(data_folder() / "train" / "goldens.safetensors") {
     read_shape();
@@ -57,7 +59,7 @@ struct TrainGolden {
   }
 
   std::unique_ptr<DrafterTrainer> make_trainer(TrainOps& ops) const {
-    auto trainer = std::make_unique<DrafterTrainer>(ops, shape, settings, embedding, head);
+    auto trainer = std::make_unique<DrafterTrainer>(ops, shape, settings, embedding, head, nullptr, make_network);
     for (const TrainParameter& p : trainer->parameters()) {
       const bool vector = p.shape.size() == 1;
       const double scale = vector ? 0.3 : kUnit / std::sqrt(static_cast<double>(p.shape[1]));
@@ -90,6 +92,7 @@ struct TrainGolden {
 
   static constexpr double kUnit = 1.7320508075688772;  // the deviation of the noise at this scale is 1
   std::string name;
+  MakeNetwork make_network;
   Json json;
   Json variant;
   SafetensorsFile tensors;

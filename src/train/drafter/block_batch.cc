@@ -9,9 +9,9 @@
 namespace ashlar {
 
 DrafterTrainer::Anchors draw_anchors(const TrainDocument& document, int32_t max_anchors, uint64_t seed, uint64_t step,
-                                     uint32_t index) {
+                                     uint32_t index, int32_t first) {
   DrafterTrainer::Anchors all;
-  for (size_t p = 0; p + 1 < document.ids.size(); ++p) {
+  for (auto p = static_cast<size_t>(first); p + 1 < document.ids.size(); ++p) {
     if (document.supervised[p] != 0 && document.supervised[p + 1] != 0) all.push_back(static_cast<int32_t>(p));
   }
   const size_t n = std::min(all.size(), static_cast<size_t>(max_anchors));
@@ -41,6 +41,7 @@ void BlockBatch::add(const TrainDocument& document, std::span<const int32_t> anc
   std::vector<int32_t> of_context(static_cast<size_t>(context));
   for (int32_t t = 0; t < context; ++t) of_context[static_cast<size_t>(t)] = t;
   positions.insert(positions.begin() + first, of_context.begin(), of_context.end());
+  next.insert(next.end(), document.ids.begin() + 1, document.ids.begin() + 1 + context);
   context_rows += context;
   aux_hidden.push_back(document.aux_hidden.narrow(context));
   for (size_t b = 0; b < anchors.size(); ++b) {
@@ -49,6 +50,7 @@ void BlockBatch::add(const TrainDocument& document, std::span<const int32_t> anc
     blocks.push_back({first, anchor});
     for (int32_t slot = 0; slot < shape.block; ++slot) {
       ids.push_back(slot == 0 ? document.ids[static_cast<size_t>(anchor)] : shape.mask_token_id);
+      texts.push_back(document.ids[static_cast<size_t>(std::min(anchor + slot, size - 1))]);
       positions.push_back(anchor + slot);
     }
     max_position = std::max(max_position, anchor + shape.block - 1);

@@ -13,13 +13,16 @@ namespace ashlar {
 /// Positions of a document that a block may begin at and has something to learn from: supervised, as serving drafts
 /// after a token of the answer, with a supervised successor. At most `max_anchors` of them, drawn without replacement
 /// by a Philox stream of (seed, step, document); ascending.
+/// `first`: before it there are none.
 DrafterTrainer::Anchors draw_anchors(const TrainDocument& document, int32_t max_anchors, uint64_t seed, uint64_t step,
-                                     uint32_t index);
+                                     uint32_t index, int32_t first = 0);
 
 struct BlockBatch {
   int32_t context_rows = 0;
   std::vector<BlockContext> blocks;
   std::vector<int32_t> ids;         ///< [block rows]
+  std::vector<int32_t> texts;       ///< [block rows]: the document's own tokens there; after its end the last one
+  std::vector<int32_t> next;        ///< [context rows]: the token after each
   std::vector<int32_t> positions;   ///< [context rows + block rows]
   std::vector<int32_t> label_rows;  ///< block rows that have a label, ascending
   std::vector<int32_t> labels;      ///< of those

@@ -14,7 +14,7 @@ Tensor matrix(float* data, int32_t rows, int32_t cols) { return {data, rows, col
 
 }  // namespace
 
-DrafterOptimiser::DrafterOptimiser(TrainOps& ops, const DrafterParameters& parameters, const TrainSettings& settings)
+DrafterOptimiser::DrafterOptimiser(TrainOps& ops, const TrainedTensors& parameters, const TrainSettings& settings)
     : ops_(ops), parameters_(parameters), settings_(settings) {
   if (settings.matrices == MatrixOptimiser::kAdamW) return;
   size_t size = 0;

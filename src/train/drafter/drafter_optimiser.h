@@ -5,13 +5,13 @@
 
 #include <memory>
 
-#include "train/drafter/drafter_parameters.h"
+#include "train/drafter/trained_tensors.h"
 
 namespace ashlar {
 
 class DrafterOptimiser {
  public:
-  DrafterOptimiser(TrainOps& ops, const DrafterParameters& parameters, const TrainSettings& settings);
+  DrafterOptimiser(TrainOps& ops, const TrainedTensors& parameters, const TrainSettings& settings);
 
   /// `number` counts from 1.
   void step(double learning_rate, int64_t number);
@@ -22,7 +22,7 @@ class DrafterOptimiser {
   void orthogonalise(Tensor u);
 
   TrainOps& ops_;
-  const DrafterParameters& parameters_;
+  const TrainedTensors& parameters_;
   const TrainSettings settings_;
   std::unique_ptr<Buffer> memory_;
   float *update_ = nullptr, *product_ = nullptr;  // as large as the largest matrix

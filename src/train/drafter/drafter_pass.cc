@@ -24,7 +24,8 @@ DrafterPass::DrafterPass(TrainOps& ops, const TrainShape& shape, const DrafterPa
       frozen_(frozen),
       distribution_(distribution),
       pieces_(whole_blocks(ops.pieces(), shape.block)),
-      convolutions_(ops, shape_) {
+      convolutions_(ops, shape_),
+      rotation_(ops, shape.head_dim, shape.rope_theta) {
   if (shape_.selector) selector_.emplace(ops, shape_, parameters.selector, frozen.head);
 }
 
@@ -33,7 +34,7 @@ void DrafterPass::lay_out(TensorRoom& room, const Sizes& sizes) {
   const int32_t width = shape_.heads * shape_.head_dim;
   const int32_t kv_width = shape_.kv_heads * shape_.head_dim;
   const int32_t keys = context_rows + block_rows;
-  const DType factor = parameters_.fc.factor.dtype;
+  const DType factor = parameters_.factor_type();
   aux_hidden_ = room.take(context_rows, shape_.aux_width, factor);
   projected_ = room.take(context_rows, shape_.hidden);
   features_ = room.take(context_rows, shape_.hidden, factor);
@@ -73,26 +74,6 @@ size_t DrafterPass::bytes(int32_t context_rows, int32_t block_rows) const {
   return room.size();
 }
 
-void DrafterPass::prepare_rotation(int32_t max_position) {
-  if (max_position <= max_position_) return;
-  max_position_ = std::max(max_position, 2 * max_position_);
-  const int32_t half = shape_.head_dim / 2;
-  const size_t n = static_cast<size_t>(max_position_ + 1) * static_cast<size_t>(half);
-  std::vector<float> table(2 * n);
-  for (size_t i = 0; i < n; ++i) {
-    const auto position = static_cast<float>(i / static_cast<size_t>(half));
-    const auto pair = static_cast<double>(i % static_cast<size_t>(half));
-    // The angle is rounded to float first, as when serving (model/rope.cc).
-    const float angle = position * static_cast<float>(std::pow(shape_.rope_theta, -2 * pair / shape_.head_dim));
-    table[i] = static_cast<float>(std::cos(static_cast<double>(angle)));
-    table[n + i] = static_cast<float>(std::sin(static_cast<double>(angle)));
-  }
-  rotation_memory_ = ops_.allocate(table.size() * sizeof(float));
-  ops_.upload(table.data(), rotation_memory_->data(), table.size() * sizeof(float));
-  rotation_.cos = reinterpret_cast<const float*>(rotation_memory_->data());
-  rotation_.sin = rotation_.cos + n;
-}
-
 void DrafterPass::prepare(const BlockBatch& batch) {
   const int32_t block_rows = batch.block_rows();
   const auto label_rows = static_cast<int32_t>(batch.labels.size());
@@ -118,7 +99,7 @@ void DrafterPass::prepare(const BlockBatch& batch) {
     ASHLAR_CHECK_EQ(batch.target_rows.size(), batch.labels.size());
     copy_parts(batch.final_hidden, final_hidden_);
   }
-  prepare_rotation(batch.max_position);
+  rotation_.reserve(batch.max_position);
   prepare_indices(batch);
 }
 
@@ -136,7 +117,7 @@ void DrafterPass::prepare_indices(const BlockBatch& batch) {
     to += parts[i]->size() * sizeof(int32_t);
   }
   ids_ = placed_indices[0];
-  rotation_.positions = placed_indices[1];
+  positions_ = placed_indices[1];
   label_rows_ = placed_indices[2];
   labels_ = placed_indices[3];
   before_ = placed_indices[4];
@@ -144,14 +125,14 @@ void DrafterPass::prepare_indices(const BlockBatch& batch) {
 }
 
 void DrafterPass::rotate_rows(Tensor queries, Tensor keys, bool back) {
-  RowRotation of_queries = rotation_;
-  of_queries.positions += attention_.context_rows;
+  const RowRotation of_keys = rotation_.at(positions_);
+  const RowRotation of_queries = rotation_.at(positions_ + attention_.context_rows);
   if (back) {
     ops_.rope_gradient(queries, shape_.head_dim, of_queries);
-    ops_.rope_gradient(keys, shape_.head_dim, rotation_);
+    ops_.rope_gradient(keys, shape_.head_dim, of_keys);
   } else {
     ops_.rope(queries, shape_.head_dim, of_queries);
-    ops_.rope(keys, shape_.head_dim, rotation_);
+    ops_.rope(keys, shape_.head_dim, of_keys);
   }
 }
 
@@ -309,6 +290,13 @@ void DrafterPass::attention_backward(const DrafterLayerParameters& p, const Laye
     convolutions_.enter_backward(p.attention_conv, normed, saved, first, d_normed);
     norm_backward(d_normed, layer.input.part(first, n), p.input_norm, Store::kAdd, d_stream_.part(first, n));
   });
+}
+
+TrainedNetwork make_block_network(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings,
+                                  const FrozenTables& frozen) {
+  auto parameters = std::make_unique<DrafterParameters>(ops, shape, settings.compute);
+  auto pass = std::make_unique<DrafterPass>(ops, shape, *parameters, frozen, settings.distribution);
+  return {std::move(parameters), std::move(pass)};
 }
 
 }  // namespace ashlar

@@ -6,45 +6,24 @@
 #include <optional>
 #include <vector>
 
-#include "train/drafter/block_batch.h"
 #include "train/drafter/conv_pass.h"
 #include "train/drafter/drafter_parameters.h"
+#include "train/drafter/network.h"
+#include "train/drafter/rotation_table.h"
 #include "train/drafter/selector_pass.h"
 
 namespace ashlar {
 
-/// The target's tables, frozen: [vocab, hidden], in the type that products take.
-struct FrozenTables {
-  Tensor embedding;
-  Tensor head;
-};
-
-/// Of the labelled rows of a batch, in order.
-struct BlockLosses {
-  std::span<const TokenLoss> rows;    ///< of their logits
-  std::span<const TokenLoss> chosen;  ///< of the selector's choice among them; empty: there is none
-
-  /// What would be drafted.
-  std::span<const TokenLoss> drafts() const { return chosen.empty() ? rows : chosen; }
-};
-
-class DrafterPass {
+class DrafterPass final : public BlockPass {
  public:
   /// Activations that products or attention take, and their gradients, are of the type of the parameters' factors; the
   /// residual stream, what is added to it and its gradient are fp32.
   DrafterPass(TrainOps& ops, const TrainShape& shape, const DrafterParameters& parameters, const FrozenTables& frozen,
               std::optional<DistributionLoss> distribution);
-  DrafterPass(const DrafterPass&) = delete;
-  DrafterPass& operator=(const DrafterPass&) = delete;
 
-  /// Valid until the next call. `differentiates`: backward() will follow.
-  BlockLosses forward(const BlockBatch& batch, bool differentiates);
-  /// Adds to the parameters' gradients those of the sum of the losses, each times its weight. `chosen`: the weights of
-  /// the selector's losses, if there is one.
-  void backward(const BlockBatch& batch, std::span<const float> weights, std::span<const float> chosen);
-
-  /// Memory of a batch of this size, without aux_hidden.
-  size_t bytes(int32_t context_rows, int32_t block_rows) const;
+  BlockLosses forward(const BlockBatch& batch, bool differentiates) override;
+  void backward(const BlockBatch& batch, std::span<const float> weights, std::span<const float> chosen) override;
+  size_t bytes(int32_t context_rows, int32_t block_rows) const override;
 
  private:
   /// What a layer's backward needs of its forward; normed rows and gated products are computed again.
@@ -65,7 +44,6 @@ class DrafterPass {
   void prepare(const BlockBatch& batch);
   void prepare_indices(const BlockBatch& batch);
   void find_losses(Tensor d_labelled);
-  void prepare_rotation(int32_t max_position);
   template <class Fn>
   void for_parts(const Fn& fn);
   void attention_forward(const DrafterLayerParameters& p, const Layer& layer);
@@ -93,9 +71,8 @@ class DrafterPass {
   std::optional<SelectorPass> selector_;
 
   BlockAttention attention_;
-  std::unique_ptr<Buffer> memory_, indices_, rotation_memory_;
-  RowRotation rotation_;
-  int32_t max_position_ = -1;
+  std::unique_ptr<Buffer> memory_, indices_;
+  RotationTable rotation_;
 
   Tensor aux_hidden_;  // [context rows, aux_width]
   Tensor projected_;   // [context rows, hidden]: before hidden_norm
@@ -109,7 +86,8 @@ class DrafterPass {
   Tensor of_target_;              // [label rows, hidden]: those that predict the labels
   Tensor weights_;                // [1, label rows]
   Tensor d_stream_, d_normed_, d_attended_, d_q_, d_k_, d_v_, d_gate_, d_features_;
-  int32_t *ids_ = nullptr, *label_rows_ = nullptr, *labels_ = nullptr, *before_ = nullptr, *target_rows_ = nullptr;
+  int32_t *ids_ = nullptr, *positions_ = nullptr, *label_rows_ = nullptr, *labels_ = nullptr, *before_ = nullptr,
+          *target_rows_ = nullptr;
   std::vector<TokenLoss> losses_;
 };
 
