@@ -8,7 +8,7 @@
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
 #include "io/weights/checkpoint.h"
-#include "train/run/drafter_training.h"
+#include "train/run/block_drafter.h"
 
 namespace ashlar::testing {
 namespace {

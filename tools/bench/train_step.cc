@@ -13,7 +13,7 @@
 #include "model/drafters/dflash_config.h"
 #include "timed_train_ops.h"
 #include "train/drafter_trainer.h"
-#include "train/run/drafter_training.h"
+#include "train/run/block_drafter.h"
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #include <immintrin.h>
 #define ASHLAR_BENCH_X86

@@ -15,7 +15,6 @@
 #include "io/weights/weights_mark.h"
 #include "measure/report/report_file.h"
 #include "measure/report/table.h"
-#include "model/drafters/head_config.h"
 #include "session/interrupt.h"
 #include "session/memory_plan.h"
 #include "session/output.h"
@@ -25,6 +24,7 @@
 #include "train/replicas/train_devices.h"
 #include "train/run/capture_run.h"
 #include "train/run/served_evaluation.h"
+#include "train/run/train_methods.h"
 
 namespace ashlar {
 namespace {
@@ -56,7 +56,8 @@ void check_paths(const TrainCommand& command, const TrainOptions& train) {
   if (command.capture) return;
   const fs::path& folder = train.output;
   const bool state = file_exists(folder / TrainRun::kState);
-  const bool drafter = is_dflash_folder(folder);
+  const bool drafter =
+      std::ranges::any_of(train_methods(), [&](const TrainMethod& method) { return method.is_folder(folder); });
   const auto fail = [&](const std::string& what) { throw Error("train", folder.string() + ": " + what); };
   if (command.evaluate) {
     if (!drafter) fail("is no drafter to evaluate");
@@ -88,15 +89,20 @@ int32_t mask_token_of(const TrainCommand& command, const Session& session) {
   return std::stoi(named);
 }
 
-DflashConfig drafter_of(const TrainCommand& command, const TrainOptions& options, const Session& session) {
+TrainedDrafter drafter_of(const TrainCommand& command, const TrainOptions& options, const Session& session) {
+  const TrainMethod& method = *find_train_method(command.method);
   const fs::path folder = command.evaluate ? options.output : options.from;
-  DflashConfig config = folder.empty()
-                            ? design_drafter(session.config(), options.drafter, mask_token_of(command, session))
-                            : with_target_vocabulary(read_dflash_config(folder), session.config());
-  if (!command.evaluate && !options.drafter.head.empty()) add_head(options.drafter.head, config);
-  check_fit(config, session.config());
-  check_trainable(config);
-  return config;
+  if (folder.empty()) {
+    return method.design(session.config(), options.drafter, [&] { return mask_token_of(command, session); });
+  }
+  for (const TrainMethod& other : train_methods()) {
+    if (&other == &method || method.is_folder(folder) || !other.is_folder(folder)) continue;
+    throw Error("train",
+                folder.string() + " is " + other.what + ", not " + method.what + "; expected --method " + other.name);
+  }
+  DrafterWishes wishes = options.drafter;
+  if (command.evaluate) wishes.head.clear();
+  return method.read(folder, session.config(), wishes);
 }
 
 int32_t longest_of(const TrainOptions& options, const Session& session) {
@@ -120,7 +126,7 @@ TrainDevices open_devices(Session& session, int32_t gpus) {
 
 // As many steps as the asked-for minutes have, by the time of a few: of a run that is thrown away, so that what is
 // trained does not depend on the clock but by their number.
-double seconds_a_step(const TrainDevices& devices, const DocumentSet& documents, const DflashConfig& drafter,
+double seconds_a_step(const TrainDevices& devices, const DocumentSet& documents, const TrainedDrafter& drafter,
                       TrainOptions options) {
   options.steps = kMaxTimedSteps + 1;
   const Activity activity("timing a few steps");
@@ -138,7 +144,7 @@ double seconds_a_step(const TrainDevices& devices, const DocumentSet& documents,
 }
 
 void choose_steps(TrainOptions& options, const TrainDevices& devices, const DocumentSet& documents,
-                  const DflashConfig& drafter) {
+                  const TrainedDrafter& drafter) {
   if (options.steps > 0) return;
   if (options.minutes > 0 && options.resume) {
     options.steps = TrainRun::planned_steps(options.output);
@@ -159,15 +165,16 @@ std::string list_text(const std::vector<int32_t>& values) {
   return text;
 }
 
-std::string plan_text(const Session& session, const DflashConfig& drafter, const TrainRun& run,
+std::string plan_text(const Session& session, const TrainedDrafter& drafter, const TrainRun& run,
                       const DocumentSet& documents, const TrainOptions& options) {
   const TrainMemory memory = run.memory();
   const int64_t target = static_cast<int64_t>(session.model().weight_bytes());
-  std::string text = "drafter  " + drafter.head + ", " + std::to_string(drafter.stack.n_layers) + " layers, " +
-                     format_count(memory.parameters) + " parameters, block " + std::to_string(drafter.block_size) +
-                     ", reads layers " + list_text(drafter.aux_layers) + ", mask token " +
-                     std::to_string(drafter.mask_id) + " " +
-                     std::string(session.tokenizer().token_content(drafter.mask_id)) + "\n";
+  std::string text = "drafter  " + drafter.summary + ", " + format_count(memory.parameters) + " parameters, block " +
+                     std::to_string(drafter.shape.block) + ", reads layers " + list_text(drafter.aux_layers);
+  if (const auto& mask = drafter.mask_id) {
+    text += ", mask token " + std::to_string(*mask) + " " + std::string(session.tokenizer().token_content(*mask));
+  }
+  text += "\n";
   for (const std::string& line : describe_data(documents, options.max_length)) text += "data     " + line + "\n";
   text += "         held out for the evaluation: " + std::to_string(documents.held_out().size()) + "\n";
   text += "steps    " + std::to_string(options.steps) + ", each of about " + std::to_string(options.batch_tokens) +
@@ -199,7 +206,7 @@ void write_record(const fs::path& folder, const AcceptanceTally& served) {
 }
 
 void evaluate_drafter(const TrainCommand& command, Session& session, const DocumentSet& documents,
-                      const DflashConfig& drafter, TrainOptions options, ReportFile& json_file) {
+                      const TrainedDrafter& drafter, TrainOptions options, ReportFile& json_file) {
   const std::vector<size_t> held_out = documents.held_out();
   if (held_out.empty()) {
     print_note("no evaluation: there are fewer than ten documents in each file, and none is held out");
@@ -211,7 +218,7 @@ void evaluate_drafter(const TrainCommand& command, Session& session, const Docum
   {
     Progress progress("answering held-out prompts", static_cast<int64_t>(held_out.size()));
     served =
-        evaluate_as_served(start_served(session, options.output, drafter.block_size), documents, held_out,
+        evaluate_as_served(start_served(session, options.output, drafter.shape.block), documents, held_out,
                            session.stop_ids(), options.max_answer_tokens, [&](int64_t done) { progress.update(done); });
   }
   session.stop();
@@ -234,7 +241,7 @@ void evaluate_drafter(const TrainCommand& command, Session& session, const Docum
 
 // Returns whether the end was reached without a wish to stop.
 bool train_drafter(const Session& session, const TrainDevices& devices, const DocumentSet& documents,
-                   const DflashConfig& drafter, const TrainOptions& options) {
+                   const TrainedDrafter& drafter, const TrainOptions& options) {
   TrainRun run(devices.places(), documents, drafter, options);
   if (options.resume) {
     run.resume();
@@ -257,7 +264,7 @@ bool train_drafter(const Session& session, const TrainDevices& devices, const Do
 }
 
 // Hidden states alone. Returns whether all are there.
-bool capture_states(const Session& session, const DocumentSet& documents, const DflashConfig& drafter,
+bool capture_states(const Session& session, const DocumentSet& documents, const TrainedDrafter& drafter,
                     const TrainOptions& options) {
   const HiddenLayout layout = hidden_layout(drafter, session.config(), options);
   const auto all = static_cast<int64_t>(documents.training().size());
@@ -282,7 +289,7 @@ bool capture_states(const Session& session, const DocumentSet& documents, const 
 }
 
 void dry_run(const Session& session, const TrainDevices& devices, const DocumentSet& documents,
-             const DflashConfig& drafter, const TrainOptions& options) {
+             const TrainedDrafter& drafter, const TrainOptions& options) {
   std::string text;
   {
     const TrainRun run(devices.places(), documents, drafter, options);
@@ -309,7 +316,7 @@ void train(TrainCommand& command) {
     for (const std::string& note : session.notes()) print_note(note);
   }
   options.target = weights_mark(session.choice().model);
-  const DflashConfig drafter = drafter_of(command, options, session);
+  const TrainedDrafter drafter = drafter_of(command, options, session);
   std::optional<RegeneratedData> answers;
   if (command.regeneration.wanted) {
     answers = regenerate(session, options, command.regeneration, longest_of(options, session));
@@ -348,7 +355,10 @@ CLI::App* add_train_command(CLI::App& app) {
       "  ashlar train MODEL --data chats.jsonl -o my-drafter --dry-run\n"
       "  ashlar train MODEL --data questions.jsonl --regenerate -o my-drafter --device cuda\n"
       "  ashlar run MODEL --drafter my-drafter --prompt \"Hello\"");
-  command->callback([options] { train(*options); });
+  command->callback([options, command] {
+    check_train_flags(*command, *options);
+    train(*options);
+  });
   return command;
 }
 

@@ -5,6 +5,7 @@
 
 #include "app/command_line/command_line.h"
 #include "app/command_line/config_file.h"
+#include "train/run/train_methods.h"
 
 namespace ashlar {
 namespace {
@@ -59,8 +60,10 @@ std::span<const TrainPreset> train_presets() { return kPresets; }
 std::vector<std::string> with_train_preset(CLI::App& command, std::vector<std::string> args) {
   const std::string name = given_value(command, "--preset", args);
   const auto* const preset = std::ranges::find_if(kPresets, [&](const TrainPreset& one) { return one.name == name; });
-  if (preset == std::end(kPresets)) return args;
-  return with_settings(command, std::move(args), "preset " + name, preset->settings);
+  if (preset != std::end(kPresets)) args = with_settings(command, std::move(args), "preset " + name, preset->settings);
+  const TrainMethod* const method = find_train_method(given_value(command, "--method", args));
+  if (method == nullptr) return args;
+  return with_settings(command, std::move(args), std::string("method ") + method->name, method->settings);
 }
 
 }  // namespace ashlar

@@ -16,8 +16,8 @@ struct TrainPreset {
 
 std::span<const TrainPreset> train_presets();
 
-/// What a command line means once the settings of its --preset stand in front of the others, except those that are
-/// there or that exclude one which is. A name that is none stays for the parser to refuse.
+/// What a command line means once the settings of its --preset and of its --method stand in front of the others, except
+/// those that are there or that exclude one which is. A name that is none stays for the parser to refuse.
 std::vector<std::string> with_train_preset(CLI::App& command, std::vector<std::string> args);
 
 }  // namespace ashlar

@@ -4,8 +4,10 @@
 #include "app/command_line/flags.h"
 #include "app/command_line/validators.h"
 #include "app/train/presets.h"
+#include "base/error.h"
 #include "model/drafters/head_config.h"
 #include "train/data/example.h"
+#include "train/run/train_methods.h"
 
 namespace ashlar {
 namespace {
@@ -13,16 +15,25 @@ namespace {
 void add_drafter_options(CLI::App& app, TrainCommand& command) {
   constexpr const char* kGroup = "Drafter";
   DrafterWishes& wishes = command.train.drafter;
+  std::vector<std::pair<std::string, std::string>> methods;
+  for (const TrainMethod& method : train_methods()) methods.emplace_back(method.name, method.name);
+  add_choice<std::string>(app, "--method", command.method,
+                          "A block-diffusion drafter, or an EAGLE-3 head, which drafts one token at a time "
+                          "(default: dflash)",
+                          methods)
+      ->group(kGroup);
   app.add_option("--drafter-layers", wishes.layers, "Layers (default: a sixth of the target's, 1 to 5)")
       ->type_name("N")
       ->transform(whole(1, 64))
       ->group(kGroup);
-  app.add_option("--block-size", wishes.block_size, "Positions that are drafted at once, the last token included")
+  app.add_option("--block-size", wishes.block_size,
+                 "Positions of a block, the last token included (default of eagle3: 8)")
       ->type_name("N")
       ->transform(whole(2, kMaxWidth))
       ->capture_default_str()
       ->group(kGroup);
-  app.add_option("--aux-layers", wishes.aux_layers, "Target layers to read from (default: five, evenly from 1 to N-3)")
+  app.add_option("--aux-layers", wishes.aux_layers,
+                 "Target layers to read from (default: five, evenly from 1 to N-3; eagle3: three)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->transform(whole(0, 999))
@@ -198,6 +209,15 @@ void add_train_flags(CLI::App& app, TrainCommand& command) {
   add_training_options(app, command.train);
   add_run_options(app, command);
   add_preset(app, command);
+}
+
+void check_train_flags(const CLI::App& app, const TrainCommand& command) {
+  const TrainMethod& method = *find_train_method(command.method);
+  for (const std::string& flag : method.foreign_flags) {
+    if (app.get_option(flag)->count() == 0) continue;
+    throw Error("train", flag + " means nothing to --method " + method.name +
+                             (command.preset.empty() ? "" : "; it may come from --preset " + command.preset));
+  }
 }
 
 TrainOptions train_options(const TrainCommand& command) {

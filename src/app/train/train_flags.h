@@ -18,6 +18,7 @@ struct TrainCommand {
   RegenerationOptions regeneration;
   std::vector<std::string> data;
   std::string output, from, preset, config, json;
+  std::string method = "dflash";
   std::string mask_token;
   bool dry_run = false;
   bool evaluate = false;
@@ -25,6 +26,9 @@ struct TrainCommand {
 };
 
 void add_train_flags(CLI::App& app, TrainCommand& command);
+
+/// Throws Error("train", ...) for a flag that means nothing to the method.
+void check_train_flags(const CLI::App& app, const TrainCommand& command);
 
 /// What the flags say of the training itself, with its paths.
 TrainOptions train_options(const TrainCommand& command);

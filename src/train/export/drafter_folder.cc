@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kMaxConfigBytes = 1 << 20;
 
-// As Python writes floats of config.json: 1e-06, not 9.999999974752427e-07, which is the same float.
+}  // namespace
+
 double shortest(float value) {
   char text[32];
   const char* const end = std::to_chars(text, text + sizeof text, value).ptr;
@@ -23,8 +24,6 @@ double shortest(float value) {
   std::from_chars(text, end, out);
   return out;
 }
-
-}  // namespace
 
 Json zlab_config(const DflashConfig& config) {
   const LayerAttention& layer = config.stack.layers.front();

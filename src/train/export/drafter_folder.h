@@ -11,6 +11,9 @@
 
 namespace ashlar {
 
+/// As Python writes floats of config.json: 1e-06, not 9.999999974752427e-07, which is the same float.
+double shortest(float value);
+
 /// What config.json of such a drafter says. Reading it gives the configuration again (read_dflash_config), which must
 /// be one of full attention over a plain rope, with the target's embedding and head, and any of designed_heads().
 Json zlab_config(const DflashConfig& config);

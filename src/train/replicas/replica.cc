@@ -6,7 +6,8 @@
 
 namespace ashlar {
 
-Replica::Replica(const TrainPlace& place, const DflashConfig& drafter, const TrainOptions& options, int32_t max_tokens)
+Replica::Replica(const TrainPlace& place, const TrainedDrafter& drafter, const TrainOptions& options,
+                 int32_t max_tokens)
     : capture_(*place.model, drafter.aux_layers, max_tokens, HiddenCapture::kRows, options.distribution.has_value()),
       learns_distributions_(options.distribution.has_value()),
       trainer_(place.make_trainer(drafter, options)),

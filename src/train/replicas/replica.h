@@ -33,7 +33,7 @@ class Replica {
  public:
   /// `max_tokens`: of a document. Hidden states that options.hidden_states has are read there. No engine of the model
   /// may run while this computes.
-  Replica(const TrainPlace& place, const DflashConfig& drafter, const TrainOptions& options, int32_t max_tokens);
+  Replica(const TrainPlace& place, const TrainedDrafter& drafter, const TrainOptions& options, int32_t max_tokens);
 
   /// Documents with their hidden states on the device, which stay until the next call. Those whose share is another
   /// one come without: another replica has them. No shares: all are here.

@@ -67,7 +67,7 @@ class Writer {
 
 }  // namespace
 
-HiddenLayout hidden_layout(const DflashConfig& drafter, const ModelConfig& target, const TrainOptions& options) {
+HiddenLayout hidden_layout(const TrainedDrafter& drafter, const ModelConfig& target, const TrainOptions& options) {
   return {options.target, drafter.aux_layers, target.stack.hidden, options.distribution.has_value()};
 }
 

@@ -9,11 +9,12 @@
 #include "train/capture/hidden_store.h"
 #include "train/data/document_set.h"
 #include "train/run/train_options.h"
+#include "train/run/trained_drafter.h"
 
 namespace ashlar {
 
 /// What a drafter needs of a target's hidden states with these options.
-HiddenLayout hidden_layout(const DflashConfig& drafter, const ModelConfig& target, const TrainOptions& options);
+HiddenLayout hidden_layout(const TrainedDrafter& drafter, const ModelConfig& target, const TrainOptions& options);
 
 /// Bytes of the files of all training documents, about.
 int64_t capture_bytes(const Model& model, const DocumentSet& documents, const HiddenLayout& layout);

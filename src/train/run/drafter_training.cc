@@ -38,10 +38,10 @@ TrainSettings train_settings(const TrainOps& ops, const TrainOptions& options) {
   return settings;
 }
 
-class DflashTrainer final : public Trainer {
+class NetworkTrainer final : public Trainer {
  public:
-  DflashTrainer(const Model& target, std::unique_ptr<TrainOps> ops, const DflashConfig& drafter,
-                const TrainOptions& options, AllReduce* replicas)
+  NetworkTrainer(const Model& target, std::unique_ptr<TrainOps> ops, const TrainedDrafter& drafter,
+                 const TrainOptions& options, AllReduce* replicas)
       : ops_(std::move(ops)) {
     const ModelConfig& config = target.config();
     if (options.distribution && config.logit_softcap != 0.0F) {
@@ -49,7 +49,7 @@ class DflashTrainer final : public Trainer {
                                " caps its logits, so its distributions are not learnt here; expected "
                                "--loss ce");
     }
-    TrainShape shape = train_shape(drafter);
+    TrainShape shape = drafter.shape;
     shape.target_multiplier = config.logit_scale;
     const Checkpoint checkpoint(config.folder);
     WeightBinder binder(target.ops(), checkpoint);
@@ -57,14 +57,17 @@ class DflashTrainer final : public Trainer {
     std::vector<float> own_head;
     if (!config.tied_head) own_head = decoded(binder, config.names.head, config);
     checkpoint.check_whole();
-    trainer_ = std::make_unique<DrafterTrainer>(*ops_, shape, train_settings(*ops_, options), embedding,
-                                                config.tied_head ? embedding : own_head, replicas);
+    TrainSettings settings = train_settings(*ops_, options);
+    settings.gamma = drafter.gamma;
+    trainer_ = std::make_unique<DrafterTrainer>(
+        *ops_, shape, settings, embedding, config.tied_head ? embedding : own_head, replicas, drafter.make_network);
     trainer_->initialise(options.seed);
   }
 
   TrainReport step(std::span<const TrainDocument> documents) override { return trainer_->step(documents); }
   TrainReport evaluate(std::span<const TrainDocument> documents) override { return trainer_->evaluate(documents); }
   int32_t accepted(const TrainDocument& document, int32_t anchor) override {
+    if (anchor < trainer_->first_anchor()) return 0;
     const DrafterTrainer::Anchors anchors = {anchor};
     // Of one block the expectation is a count.
     return static_cast<int32_t>(std::lround(trainer_->evaluate({&document, 1}, {&anchors, 1}).expected_acceptance)) - 1;
@@ -81,30 +84,10 @@ class DflashTrainer final : public Trainer {
 
 }  // namespace
 
-TrainShape train_shape(const DflashConfig& drafter) {
-  const LayerAttention& layer = drafter.stack.layers.front();
-  TrainShape shape;
-  shape.hidden = drafter.stack.hidden;
-  shape.layers = drafter.stack.n_layers;
-  shape.heads = layer.shape.n_heads;
-  shape.kv_heads = layer.shape.n_kv_heads;
-  shape.head_dim = layer.shape.head_dim;
-  shape.intermediate = drafter.stack.intermediate;
-  shape.aux_width = static_cast<int32_t>(drafter.aux_layers.size()) * drafter.target_hidden;
-  shape.vocab = drafter.vocab;
-  shape.block = drafter.block_size;
-  shape.eps = drafter.stack.norm_eps;
-  shape.rope_theta = layer.rope.theta;
-  shape.mask_token_id = drafter.mask_id;
-  if (const auto& conv = drafter.stack.block_conv) shape.convolutions = {conv->taps, conv->group};
-  if (const auto& selector = drafter.selector) shape.selector = {selector->rank, selector->top_k};
-  return shape;
-}
-
 MakeTrainer drafter_training(const Model& target, const std::string& device, const DeviceOptions& options,
                              AllReduce* replicas) {
-  return [&target, device, options, replicas](const DflashConfig& drafter, const TrainOptions& asked) {
-    return std::make_unique<DflashTrainer>(target, make_train_ops(device, options), drafter, asked, replicas);
+  return [&target, device, options, replicas](const TrainedDrafter& drafter, const TrainOptions& asked) {
+    return std::make_unique<NetworkTrainer>(target, make_train_ops(device, options), drafter, asked, replicas);
   };
 }
 

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The trainer of DFlash drafters as a training run takes it.
+// The trainer of drafters as a training run takes it.
 
 #include "device/device.h"
 #include "model/model.h"
 #include "train/run/trainer.h"
 
 namespace ashlar {
-
-/// The trained part of a drafter's form, for check_trainable() ones.
-TrainShape train_shape(const DflashConfig& drafter);
 
 /// Trainers for drafters of this target, which outlives them: with the target's embedding and head as its files have
 /// them, in fp32, and random first weights. `device`: of the training, with these options. `replicas`: as

@@ -23,7 +23,7 @@ std::string loss_name(const std::optional<DistributionLoss>& loss) {
 }
 
 // What decides the result. Not here: where it is written, how often, and how far this call goes.
-Json settings_of(const DocumentSet& documents, const DflashConfig& drafter, const TrainOptions& options,
+Json settings_of(const DocumentSet& documents, const TrainedDrafter& drafter, const TrainOptions& options,
                  DType compute) {
   return {{"target", options.target},
           {"steps", options.steps},
@@ -40,7 +40,7 @@ Json settings_of(const DocumentSet& documents, const DflashConfig& drafter, cons
           {"seed", options.seed},
           {"documents", documents.size()},
           {"data_fingerprint", documents.fingerprint()},
-          {"drafter", zlab_config(drafter)}};
+          {"drafter", drafter.settings}};
 }
 
 void check_agreement(const std::filesystem::path& path, const Json& saved, const Json& asked) {
@@ -79,10 +79,10 @@ void add_report(TrainReport& all, const TrainReport& part) {
 }
 
 // Of a document in a step, which is what its time depends on: its tokens and the rows of its blocks.
-int64_t rows_of(const EncodedView& document, const DflashConfig& drafter, const TrainOptions& options) {
+int64_t rows_of(const EncodedView& document, const TrainedDrafter& drafter, const TrainOptions& options) {
   const auto learnt = std::count(document.supervised.begin(), document.supervised.end(), uint8_t{1});
   return static_cast<int64_t>(document.ids.size()) +
-         drafter.block_size * std::min<int64_t>(learnt, options.max_anchors);
+         drafter.shape.block * std::min<int64_t>(learnt, options.max_anchors);
 }
 
 bool same_bits(std::span<const float> a, std::span<const float> b) {
@@ -107,11 +107,11 @@ int32_t longest_of(const Model& model, const TrainOptions& options) {
 
 }  // namespace
 
-TrainRun::TrainRun(Model& model, const DocumentSet& documents, const DflashConfig& drafter, const TrainOptions& options,
-                   const MakeTrainer& make_trainer)
+TrainRun::TrainRun(Model& model, const DocumentSet& documents, const TrainedDrafter& drafter,
+                   const TrainOptions& options, const MakeTrainer& make_trainer)
     : TrainRun(std::vector<TrainPlace>{{&model, make_trainer}}, documents, drafter, options) {}
 
-TrainRun::TrainRun(std::span<const TrainPlace> places, const DocumentSet& documents, const DflashConfig& drafter,
+TrainRun::TrainRun(std::span<const TrainPlace> places, const DocumentSet& documents, const TrainedDrafter& drafter,
                    const TrainOptions& options)
     : target_(*places.front().model),
       documents_(documents),
@@ -205,7 +205,7 @@ void TrainRun::check_replicas() const {
 void TrainRun::save() {
   check_replicas();
   const std::span<const TrainParameter> tensors = parameters();
-  DrafterExport form = export_as(options_.form, drafter_, target_);
+  DrafterExport form = drafter_.exported(options_.form, target_);
   std::vector<TensorToWrite> all = values_of(tensors);
   std::ranges::move(form.frozen, std::back_inserter(all));
   write_drafter_folder(options_.output, form.config, all);

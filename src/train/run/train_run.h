@@ -67,11 +67,11 @@ class TrainRun {
 
   /// `model` and `documents` outlive this. No engine of the model may run while this computes. Throws
   /// Error("train", ...) if these do not go together.
-  TrainRun(Model& model, const DocumentSet& documents, const DflashConfig& drafter, const TrainOptions& options,
+  TrainRun(Model& model, const DocumentSet& documents, const TrainedDrafter& drafter, const TrainOptions& options,
            const MakeTrainer& make_trainer);
   /// The same over several devices, options.gpus of them, which each compute a part of every step. What is evaluated
   /// and written is the first one's.
-  TrainRun(std::span<const TrainPlace> places, const DocumentSet& documents, const DflashConfig& drafter,
+  TrainRun(std::span<const TrainPlace> places, const DocumentSet& documents, const TrainedDrafter& drafter,
            const TrainOptions& options);
 
   /// Starts from a drafter's weights, with new moments; with those of its backbone alone where it has no head. Throws
@@ -115,7 +115,7 @@ class TrainRun {
 
   const Model& target_;
   const DocumentSet& documents_;
-  DflashConfig drafter_;
+  TrainedDrafter drafter_;
   TrainOptions options_;
   std::vector<size_t> training_;  // indices of documents_
   std::unique_ptr<BatchOrder> order_;

@@ -7,9 +7,9 @@
 #include <memory>
 #include <span>
 
-#include "model/drafters/dflash_config.h"
 #include "train/drafter_trainer.h"
 #include "train/run/train_options.h"
+#include "train/run/trained_drafter.h"
 
 namespace ashlar {
 
@@ -34,6 +34,6 @@ class Trainer {
 };
 
 /// Makes the trainer of a drafter for a target. `options.steps` is the length of the schedule.
-using MakeTrainer = std::function<std::unique_ptr<Trainer>(const DflashConfig& drafter, const TrainOptions& options)>;
+using MakeTrainer = std::function<std::unique_ptr<Trainer>(const TrainedDrafter& drafter, const TrainOptions& options)>;
 
 }  // namespace ashlar

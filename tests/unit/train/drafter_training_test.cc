@@ -5,10 +5,15 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <numeric>
+
 #include "base/error.h"
 #include "decode/registry.h"
 #include "model/drafters/head_config.h"
 #include "temp_folder.h"
+#include "train/eagle3/eagle3_drafter.h"
+#include "train/export/drafter_folder.h"
 #include "train/run/served_evaluation.h"
 #include "train/run/train_run.h"
 #include "unit/train/tiny_target.h"
@@ -32,16 +37,30 @@ class DrafterTraining : public TinyTarget {
     options.learning_rate = 3e-3;
     options.optimiser = optimiser;
     options.distribution = loss;
-    return {*model_, documents_, drafter_, options, drafter_training(*model_, device, {})};
+    return {*model_, documents_, trained(), options, drafter_training(*model_, device, {})};
   }
+  virtual TrainedDrafter trained() const { return block_drafter(drafter_); }
 };
 
-/// With each head that is trained.
+constexpr const char* kEagle3 = "eagle3";
+
+std::vector<std::string> trained_kinds() {
+  std::vector<std::string> all = designed_heads();
+  all.emplace_back(kEagle3);
+  return all;
+}
+
+/// With each head that is trained, and with one that drafts one token at a time.
 class DrafterTrainingOfHeads : public DrafterTraining, public ::testing::WithParamInterface<std::string> {
  protected:
-  void SetUp() override { add_head(GetParam(), drafter_); }
+  TrainedDrafter trained() const override {
+    if (GetParam() == kEagle3) return eagle3_drafter(design_eagle3(model_->config(), {}), 8);
+    DflashConfig config = drafter_;
+    add_head(GetParam(), config);
+    return block_drafter(config);
+  }
 };
-INSTANTIATE_TEST_SUITE_P(All, DrafterTrainingOfHeads, ::testing::ValuesIn(designed_heads()),
+INSTANTIATE_TEST_SUITE_P(All, DrafterTrainingOfHeads, ::testing::ValuesIn(trained_kinds()),
                          [](const auto& info) { return info.param; });
 
 TEST_P(DrafterTrainingOfHeads, GoesOnToTheBit) {
@@ -94,6 +113,54 @@ TEST_P(DrafterTrainingOfHeads, TheFolderDraftsAndAnswersStay) {
   EXPECT_EQ(plain.acceptance.drafted(), 0);
 }
 
+// What a drafter would do by the trainer's own forward is what it does in the engine, from the folder.
+TEST_P(DrafterTrainingOfHeads, ServesWhatTheTrainerExpects) {
+  const TempFolder folder;
+  TrainRun run = make(folder / "d", 40);
+  for (int step = 0; step < 40; ++step) run.step();
+  run.save();
+  DecoderSpec spec;
+  spec.method = method_of_drafter(folder / "d");
+  spec.drafter = folder / "d";
+  spec.dflash.width = trained().shape.block;
+  spec.dflash.branches = 0;
+  spec.ngram = NgramUse::kNever;
+  Engine engine(*ops_, make_decoder(*model_, spec), {});
+  std::vector<size_t> all(documents_.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  const ServedEvaluation served = evaluate_as_served(engine, documents_, all, {}, 40);
+  run.start_from(folder / "d");  // whose weights are rounded to bf16
+  const SteppedAcceptance expected = run.evaluate_in_steps(served.answered);
+  ASSERT_GT(expected.steps, 0);
+  EXPECT_NEAR(served.acceptance.length(), expected.length(), 0.03 * expected.length());
+}
+
+TEST_F(DrafterTraining, RefusesEagle3HeadsThatAreNotTrained) {
+  const Eagle3Config plain = design_eagle3(model_->config(), {});
+  EXPECT_NO_THROW(check_trainable(plain));
+  for (const auto& change : std::vector<std::function<void(Eagle3Config&)>>{
+           [](Eagle3Config& c) { c.stack.n_layers = 2; }, [](Eagle3Config& c) { c.draft_vocab = 7; },
+           [](Eagle3Config& c) { c.mask_id = 3; }, [](Eagle3Config& c) { c.normed_residual = true; },
+           [](Eagle3Config& c) { c.stack.qkv_bias = true; }}) {
+    Eagle3Config changed = plain;
+    change(changed);
+    EXPECT_THROW(check_trainable(changed), Error);
+  }
+  EXPECT_THROW(eagle3_drafter(plain, 8).exported(DrafterForm::kSpeculators, *model_), Error);
+}
+
+// What is written says what was designed.
+TEST_F(DrafterTraining, WritesEagle3ConfigsThatReadBack) {
+  const TempFolder folder;
+  const Eagle3Config designed = design_eagle3(model_->config(), {});
+  write_drafter_folder(folder / "d", specforge_config(designed), {});
+  EXPECT_TRUE(is_eagle3_folder(folder / "d"));
+  Eagle3Config read = read_eagle3_config(folder / "d");
+  fit_to_target(read, model_->config());
+  EXPECT_NO_THROW(check_trainable(read));
+  EXPECT_EQ(specforge_config(read), specforge_config(designed));
+}
+
 TEST_P(DrafterTrainingOfHeads, LearnsWhatGoesRound) {
   const TempFolder folder;
   for (const MatrixOptimiser optimiser : {MatrixOptimiser::kAdamW, MatrixOptimiser::kMuon}) {
@@ -141,7 +208,7 @@ TEST_F(DrafterTraining, TheCpuTrainsInF32Alone) {
   options.output = folder / "d";
   options.steps = 3;
   options.compute = DType::kBF16;
-  const auto make_trainer = [&] { drafter_training(*model_, "cpu", {})(drafter_, options); };
+  const auto make_trainer = [&] { drafter_training(*model_, "cpu", {})(block_drafter(drafter_), options); };
   EXPECT_THROW(make_trainer(), Error);
   options.compute = DType::kF32;
   EXPECT_NO_THROW(make_trainer());
@@ -184,7 +251,8 @@ TEST(DrafterTrainingOfPebble, ItsStepsAreThoseThatPyTorchServes) {
   TrainOptions options;
   options.steps = 1;
   options.max_length = 384;
-  TrainRun run(*model, documents, read_dflash_config(folder), options, drafter_training(*model, "cpu", {}));
+  TrainRun run(*model, documents, block_drafter(read_dflash_config(folder)), options,
+               drafter_training(*model, "cpu", {}));
   run.start_from(folder);
   const SteppedAcceptance found = run.evaluate_in_steps(answers);
   EXPECT_EQ(found.tokens, tokens);

@@ -36,7 +36,7 @@ class HiddenOnDisk : public TinyTarget {
     documents_.end_file();
     options_.target = "mark";
     options_.distribution = DistributionLoss::kKl;
-    layout_ = hidden_layout(drafter_, model_->config(), options_);
+    layout_ = hidden_layout(block_drafter(drafter_), model_->config(), options_);
   }
 
   std::string refusal(const fs::path& path, std::span<const int32_t> ids, const HiddenLayout& layout) const {

@@ -18,22 +18,22 @@
 namespace ashlar {
 
 // A tensor of z-lab's names for a drafter of this form.
-inline std::vector<std::pair<std::string, std::vector<int64_t>>> tensors_of(const DflashConfig& config) {
-  const int64_t hidden = config.stack.hidden, wide = config.stack.intermediate;
-  const AttentionShape& shape = config.stack.layers.front().shape;
-  const auto n_aux = static_cast<int64_t>(config.aux_layers.size());
+inline std::vector<std::pair<std::string, std::vector<int64_t>>> tensors_of(const TrainShape& drafter) {
+  const int64_t hidden = drafter.hidden, wide = drafter.intermediate;
+  const int64_t q_width = int64_t{drafter.heads} * drafter.head_dim,
+                kv_width = int64_t{drafter.kv_heads} * drafter.head_dim;
   std::vector<std::pair<std::string, std::vector<int64_t>>> out = {
-      {"fc.weight", {hidden, n_aux * hidden}}, {"hidden_norm.weight", {hidden}}, {"norm.weight", {hidden}}};
-  for (int32_t layer = 0; layer < config.stack.n_layers; ++layer) {
+      {"fc.weight", {hidden, drafter.aux_width}}, {"hidden_norm.weight", {hidden}}, {"norm.weight", {hidden}}};
+  for (int32_t layer = 0; layer < drafter.layers; ++layer) {
     const std::string base = "layers." + std::to_string(layer) + ".";
     out.push_back({base + "input_layernorm.weight", {hidden}});
     out.push_back({base + "post_attention_layernorm.weight", {hidden}});
-    out.push_back({base + "self_attn.q_proj.weight", {shape.q_width(), hidden}});
-    out.push_back({base + "self_attn.k_proj.weight", {shape.kv_width(), hidden}});
-    out.push_back({base + "self_attn.v_proj.weight", {shape.kv_width(), hidden}});
-    out.push_back({base + "self_attn.o_proj.weight", {hidden, shape.q_width()}});
-    out.push_back({base + "self_attn.q_norm.weight", {shape.head_dim}});
-    out.push_back({base + "self_attn.k_norm.weight", {shape.head_dim}});
+    out.push_back({base + "self_attn.q_proj.weight", {q_width, hidden}});
+    out.push_back({base + "self_attn.k_proj.weight", {kv_width, hidden}});
+    out.push_back({base + "self_attn.v_proj.weight", {kv_width, hidden}});
+    out.push_back({base + "self_attn.o_proj.weight", {hidden, q_width}});
+    out.push_back({base + "self_attn.q_norm.weight", {drafter.head_dim}});
+    out.push_back({base + "self_attn.k_norm.weight", {drafter.head_dim}});
     out.push_back({base + "mlp.gate_proj.weight", {wide, hidden}});
     out.push_back({base + "mlp.up_proj.weight", {wide, hidden}});
     out.push_back({base + "mlp.down_proj.weight", {hidden, wide}});
@@ -44,11 +44,11 @@ inline std::vector<std::pair<std::string, std::vector<int64_t>>> tensors_of(cons
 // Adam of a "gradient" that is noise of the step and of all it is given.
 class NoisyTrainer : public Trainer {
  public:
-  NoisyTrainer(const DflashConfig& config, const TrainOptions& options, std::function<bool(int64_t)> is_skipped)
+  NoisyTrainer(const TrainShape& drafter, const TrainOptions& options, std::function<bool(int64_t)> is_skipped)
       : is_skipped_(std::move(is_skipped)), compute_(options.compute.value_or(DType::kF32)) {
     std::mt19937 random(static_cast<uint32_t>(options.seed));
     std::normal_distribution<float> normal(0, 0.1F);
-    for (const auto& [name, shape] : tensors_of(config)) {
+    for (const auto& [name, shape] : tensors_of(drafter)) {
       Array& array = arrays_.emplace_back();
       array.name = name;
       array.shape = shape;
@@ -138,12 +138,12 @@ class TrainRunning : public TinyTarget {
     return options;
   }
   static MakeTrainer noisy(std::function<bool(int64_t)> is_skipped = [](int64_t) { return false; }) {
-    return [is_skipped](const DflashConfig& config, const TrainOptions& options) {
-      return std::make_unique<NoisyTrainer>(config, options, is_skipped);
+    return [is_skipped](const TrainedDrafter& drafter, const TrainOptions& options) {
+      return std::make_unique<NoisyTrainer>(drafter.shape, options, is_skipped);
     };
   }
   TrainRun make(const TrainOptions& options, const MakeTrainer& trainer = noisy()) {
-    return TrainRun(*model_, documents_, drafter_, options, trainer);
+    return TrainRun(*model_, documents_, block_drafter(drafter_), options, trainer);
   }
 };
 

@@ -185,7 +185,7 @@ TEST_F(Replicas, HaveEachDocumentOnce) {
     std::vector<int> here;
   };
   std::vector<Watching*> watching;
-  const MakeTrainer make_trainer = [&](const DflashConfig&, const TrainOptions&) {
+  const MakeTrainer make_trainer = [&](const TrainedDrafter&, const TrainOptions&) {
     auto trainer = std::make_unique<Watching>();
     watching.push_back(trainer.get());
     return trainer;
@@ -194,7 +194,7 @@ TEST_F(Replicas, HaveEachDocumentOnce) {
   const auto second = Model::load(*second_ops, checkpoint_.folder(), 128);
   const auto third = Model::load(*third_ops, checkpoint_.folder(), 128);
   const TrainPlace places[] = {{model_.get(), make_trainer}, {second.get(), make_trainer}, {third.get(), make_trainer}};
-  TrainRun run(places, documents_, drafter_, options(3));
+  TrainRun run(places, documents_, block_drafter(drafter_), options(3));
   for (int step = 0; step < 12; ++step) run.step();
   ASSERT_EQ(watching.size(), 3u);
   ASSERT_GT(watching[0]->lengths.size(), 30u);
@@ -217,7 +217,7 @@ TEST_F(Replicas, LearnWhatOneWouldHaveLearnt) {
         const TrainDevices several = devices(replicas, device);
         TrainOptions asked = options(replicas, kSteps);
         asked.optimiser = optimiser;
-        TrainRun run(several.places(), documents_, drafter_, asked);
+        TrainRun run(several.places(), documents_, block_drafter(drafter_), asked);
         const int steps = device == "ref" ? 2 : kSteps;
         for (int step = 0; step < steps; ++step) {
           const TrainReport report = run.step().report;
@@ -260,7 +260,7 @@ TEST_F(Replicas, MayHaveNothingToDo) {
   const TrainDevices several = devices(3);
   TrainOptions asked = options(3);
   asked.batch_tokens = 1;
-  TrainRun run(several.places(), documents_, drafter_, asked);
+  TrainRun run(several.places(), documents_, block_drafter(drafter_), asked);
   for (int step = 0; step < 4; ++step) EXPECT_FALSE(run.step().report.skipped);
   EXPECT_EQ(std::memcmp(run.parameters(0)[0].values.data(), run.parameters(2)[0].values.data(),
                         run.parameters(0)[0].values.size_bytes()),
@@ -271,17 +271,18 @@ TEST_F(Replicas, GoOnToTheBitAndOnlyAsManyAsTheyWere) {
   const TempFolder folder;
   const TrainDevices several = devices(2), one = devices(1);
   const auto make = [&](const char* name) { return options(2, 4, folder / name); };
-  EXPECT_TRUE(TrainRun(several.places(), documents_, drafter_, make("whole")).run(quiet_, kGoOn));
+  EXPECT_TRUE(TrainRun(several.places(), documents_, block_drafter(drafter_), make("whole")).run(quiet_, kGoOn));
   int left = 2;
-  EXPECT_FALSE(
-      TrainRun(several.places(), documents_, drafter_, make("parts")).run(quiet_, [&] { return left-- == 0; }));
-  TrainRun rest(several.places(), documents_, drafter_, make("parts"));
+  EXPECT_FALSE(TrainRun(several.places(), documents_, block_drafter(drafter_), make("parts")).run(quiet_, [&] {
+    return left-- == 0;
+  }));
+  TrainRun rest(several.places(), documents_, block_drafter(drafter_), make("parts"));
   rest.resume();
   EXPECT_TRUE(rest.run(quiet_, kGoOn));
   for (const char* file : {TrainRun::kState, "model.safetensors"}) {
     EXPECT_EQ(bytes(folder / "parts" / file), bytes(folder / "whole" / file)) << file;
   }
-  TrainRun fewer(one.places(), documents_, drafter_, options(1, 4, folder / "parts"));
+  TrainRun fewer(one.places(), documents_, block_drafter(drafter_), options(1, 4, folder / "parts"));
   try {
     fewer.resume();
     FAIL();
@@ -293,7 +294,7 @@ TEST_F(Replicas, GoOnToTheBitAndOnlyAsManyAsTheyWere) {
 TEST_F(Replicas, AreNotWrittenOnceTheyDiffer) {
   const TempFolder folder;
   const TrainDevices several = devices(2);
-  TrainRun run(several.places(), documents_, drafter_, options(2, 4, folder / "d"));
+  TrainRun run(several.places(), documents_, block_drafter(drafter_), options(2, 4, folder / "d"));
   run.step();
   EXPECT_NO_THROW(run.save());
   float& value = run.parameters(1)[3].values[7];

@@ -13,6 +13,7 @@
 
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
+#include "train/run/block_drafter.h"
 #include "train/run/train_run.h"
 
 namespace ashlar {

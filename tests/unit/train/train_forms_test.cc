@@ -49,7 +49,7 @@ TEST_F(TrainRunning, HiddenStatesMayComeFromTheDisk) {
     TrainOptions stored = computed;
     stored.output = folder / (name + "-stored");
     stored.hidden_states = folder / (name + "-states");
-    const HiddenStore store(stored.hidden_states, hidden_layout(drafter_, model_->config(), stored));
+    const HiddenStore store(stored.hidden_states, hidden_layout(block_drafter(drafter_), model_->config(), stored));
     capture_documents(*model_, documents_, store, 64, [](int64_t) { return true; });
     EXPECT_TRUE(make(stored).run(quiet_, kNever));
     EXPECT_EQ(bytes(stored.output / TrainRun::kState), bytes(computed.output / TrainRun::kState)) << name;
@@ -61,7 +61,7 @@ TEST_F(TrainRunning, HiddenStatesMayComeFromTheDisk) {
   // What is there is used: other numbers make other weights.
   TrainOptions stored = options(folder / "other");
   stored.hidden_states = folder / "ce-states";
-  const HiddenLayout layout = hidden_layout(drafter_, model_->config(), stored);
+  const HiddenLayout layout = hidden_layout(block_drafter(drafter_), model_->config(), stored);
   const HiddenStore store(stored.hidden_states, layout);
   const auto ids = documents_.ids(0);
   const std::vector<float> ones(ids.size() * static_cast<size_t>(layout.width() + layout.hidden), 1.0F);

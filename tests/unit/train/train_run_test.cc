@@ -136,8 +136,8 @@ TEST_F(TrainRunning, HeldOutDocumentsAreNeverTrainedOn) {
   };
   std::set<std::vector<int32_t>> seen;
   const TempFolder folder;
-  TrainRun run = make(options(folder / "d", 40), [&](const DflashConfig& config, const TrainOptions& asked) {
-    auto trainer = std::make_unique<Remembering>(config, asked, [](int64_t) { return false; });
+  TrainRun run = make(options(folder / "d", 40), [&](const TrainedDrafter& drafter, const TrainOptions& asked) {
+    auto trainer = std::make_unique<Remembering>(drafter.shape, asked, [](int64_t) { return false; });
     trainer->seen = &seen;
     return trainer;
   });

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/eagle3/eagle3_drafter.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "train/export/drafter_folder.h"
+#include "train/run/drafter_design.h"
+
+namespace ashlar {
+namespace {
+
+constexpr int32_t kAuxLayers = 3;
+constexpr double kDecay = 0.8;  // of a step's weight to the one before, as the method's authors have it
+
+// As fit_to_target() has them where a file does not say.
+std::vector<int32_t> usual_layers(int32_t target_layers) {
+  if (target_layers < 2 * kAuxLayers) return default_aux_layers(target_layers, kAuxLayers);
+  return {1, target_layers / 2 - 1, target_layers - 4};
+}
+
+}  // namespace
+
+Eagle3Config design_eagle3(const ModelConfig& target, const DrafterWishes& wishes) {
+  DrafterWishes all = wishes;
+  all.layers = 1;
+  if (all.aux_layers.empty()) all.aux_layers = usual_layers(target.stack.n_layers);
+  const DflashConfig design = design_drafter(target, all, 0);  // which has no masked position
+  Eagle3Config head;
+  head.folder = design.folder;
+  head.stack = design.stack;
+  head.stack.qk_norm = false;
+  for (LayerAttention& layer : head.stack.layers) layer.causal = true;
+  head.aux_layers = design.aux_layers;
+  head.target_hidden = design.target_hidden;
+  head.vocab = head.draft_vocab = design.vocab;
+  return head;
+}
+
+void check_trainable(const Eagle3Config& head) {
+  const auto fail = [&](const std::string& what) {
+    throw Error("train", head.folder.string() + ": " + what +
+                             ", which is not trained here; expected an EAGLE-3 head of one layer with the target's "
+                             "vocabulary, as SpecForge has them");
+  };
+  const StackConfig& stack = head.stack;
+  if (stack.n_layers != 1) fail("has " + std::to_string(stack.n_layers) + " layers");
+  if (head.draft_vocab != head.vocab) fail("has a vocabulary of its own");
+  if (head.mask_id >= 0) fail("has a mask");
+  if (head.tied_head) fail("has its embedding as its head");
+  if (head.normed_residual || head.normed_output || head.norms_each || head.norms_all || stack.qk_norm) {
+    fail("has norms at other places");
+  }
+  if (stack.qkv_bias || stack.output_bias || stack.mlp_bias) fail("has biases");
+  if (stack.hidden != head.target_hidden) fail("has another hidden size than its target");
+  const LayerAttention& layer = stack.layers.front();
+  if (layer.window > 0) fail("has a window");
+  if (layer.rope.scaling != RopeConfig::Scaling::kNone || layer.rope.partial_rotary_factor != 1.0) {
+    fail("scales its rope");
+  }
+}
+
+// vLLM reads the layers at the top, where they count what enters a layer; SGLang those of eagle_config, where they
+// count what leaves it. Without draft_vocab_size the head is the target's.
+Json specforge_config(const Eagle3Config& head) {
+  const LayerAttention& layer = head.stack.layers.front();
+  std::vector<int32_t> entered;
+  for (const int32_t id : head.aux_layers) entered.push_back(id + 1);
+  return {{"architectures", {"LlamaForCausalLMEagle3"}},
+          {"model_type", "llama"},
+          {"eagle_aux_hidden_state_layer_ids", entered},
+          {"eagle_config", {{"eagle_aux_hidden_state_layer_ids", head.aux_layers}, {"use_aux_hidden_state", true}}},
+          {"hidden_size", head.stack.hidden},
+          {"intermediate_size", head.stack.intermediate},
+          {"num_hidden_layers", head.stack.n_layers},
+          {"num_attention_heads", layer.shape.n_heads},
+          {"num_key_value_heads", layer.shape.n_kv_heads},
+          {"head_dim", layer.shape.head_dim},
+          {"hidden_act", "silu"},
+          {"rms_norm_eps", shortest(head.stack.norm_eps)},
+          {"rope_theta", layer.rope.theta},
+          {"vocab_size", head.vocab},
+          {"attention_bias", false},
+          {"tie_word_embeddings", false},
+          {"torch_dtype", "bfloat16"}};
+}
+
+TrainedDrafter eagle3_drafter(const Eagle3Config& head, int32_t block) {
+  const LayerAttention& layer = head.stack.layers.front();
+  TrainedDrafter out;
+  out.summary = "eagle3, 1 layer";
+  out.aux_layers = head.aux_layers;
+  TrainShape& shape = out.shape;
+  shape.hidden = head.stack.hidden;
+  shape.layers = 1;
+  shape.heads = layer.shape.n_heads;
+  shape.kv_heads = layer.shape.n_kv_heads;
+  shape.head_dim = layer.shape.head_dim;
+  shape.intermediate = head.stack.intermediate;
+  shape.aux_width = head.aux_width();
+  shape.vocab = head.vocab;
+  shape.block = block;
+  shape.eps = head.stack.norm_eps;
+  shape.rope_theta = layer.rope.theta;
+  out.make_network = make_eagle3_network;
+  out.gamma = -1 / std::log(kDecay);
+  const Json config = specforge_config(head);
+  out.settings = config;
+  out.settings["block_size"] = block;
+  out.exported = [config](DrafterForm form, const Model&) -> DrafterExport {
+    if (form == DrafterForm::kZlab) return {config, {}};
+    throw Error("train", "EAGLE-3 heads are written in SpecForge's form alone: leave --format out");
+  };
+  return out;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// EAGLE-3 heads as a training run knows them: one layer of the kind that SpecForge trains, whose embedding and head are
+// the target's.
+
+#include "model/drafters/eagle3_config.h"
+#include "train/run/trained_drafter.h"
+
+namespace ashlar {
+
+struct DrafterWishes;
+
+/// A head with the target's widths, heads and rope base and a dense MLP, which reads after the layers that wishes name,
+/// or the usual three. Throws Error("train", ...) as design_drafter() does.
+Eagle3Config design_eagle3(const ModelConfig& target, const DrafterWishes& wishes);
+
+/// Throws Error("train", ...) if a head, which fit_to_target() accepts, has parts that are not trained: more layers, a
+/// vocabulary of its own, a mask, biases, scaled rope, or norms at other places.
+void check_trainable(const Eagle3Config& head);
+
+/// What config.json of such a head says, in SpecForge's words: reading it gives the configuration again.
+Json specforge_config(const Eagle3Config& head);
+
+/// `block`: steps of a chain in training, and one.
+TrainedDrafter eagle3_drafter(const Eagle3Config& head, int32_t block);
+
+}  // namespace ashlar

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/run/block_drafter.h"
+
+#include "train/export/drafter_folder.h"
+
+namespace ashlar {
+
+TrainShape train_shape(const DflashConfig& drafter) {
+  const LayerAttention& layer = drafter.stack.layers.front();
+  TrainShape shape;
+  shape.hidden = drafter.stack.hidden;
+  shape.layers = drafter.stack.n_layers;
+  shape.heads = layer.shape.n_heads;
+  shape.kv_heads = layer.shape.n_kv_heads;
+  shape.head_dim = layer.shape.head_dim;
+  shape.intermediate = drafter.stack.intermediate;
+  shape.aux_width = static_cast<int32_t>(drafter.aux_layers.size()) * drafter.target_hidden;
+  shape.vocab = drafter.vocab;
+  shape.block = drafter.block_size;
+  shape.eps = drafter.stack.norm_eps;
+  shape.rope_theta = layer.rope.theta;
+  shape.mask_token_id = drafter.mask_id;
+  if (const auto& conv = drafter.stack.block_conv) shape.convolutions = {conv->taps, conv->group};
+  if (const auto& selector = drafter.selector) shape.selector = {selector->rank, selector->top_k};
+  return shape;
+}
+
+TrainedDrafter block_drafter(const DflashConfig& drafter) {
+  TrainedDrafter out;
+  out.summary = drafter.head + ", " + std::to_string(drafter.stack.n_layers) + " layers";
+  out.mask_id = drafter.mask_id;
+  out.aux_layers = drafter.aux_layers;
+  out.shape = train_shape(drafter);
+  out.make_network = make_block_network;
+  out.settings = zlab_config(drafter);
+  out.exported = [drafter](DrafterForm form, const Model& target) { return export_as(form, drafter, target); };
+  return out;
+}
+
+}  // namespace ashlar
