@@ -6,6 +6,7 @@
 
 #include "app/train/presets.h"
 #include "app/train/train_flags.h"
+#include "base/error.h"
 
 namespace ashlar {
 namespace {
@@ -132,6 +133,33 @@ TEST(TrainPresets, StandInFrontOfOtherFlags) {
   EXPECT_EQ(with_preset("qwen3", {}).epochs, 6);
   EXPECT_EQ(with_preset("qwen3", {"--from", "x"}).drafter.layers, 0);
   EXPECT_THROW(with_preset("nosuch", {}), CLI::ParseError);
+}
+
+// A method has defaults of its own, and flags that are not its.
+TEST(TrainFlags, FollowTheMethod) {
+  const auto with_method = [](std::vector<std::string> more) {
+    CLI::App app("", "train");
+    TrainCommand command;
+    add_train_flags(app, command);
+    std::vector<std::string> args = {"MODEL", "--data=a", "-o", "b", "--method=eagle3"};
+    args.insert(args.end(), more.begin(), more.end());
+    args = with_train_preset(app, args);
+    std::reverse(args.begin(), args.end());
+    app.parse(args);
+    check_train_flags(app, command);
+    return train_options(command);
+  };
+  EXPECT_EQ(with_method({}).drafter.block_size, 8);
+  EXPECT_EQ(with_method({}).weights, PositionWeights::kDecay);
+  EXPECT_EQ(with_method({"--block-size", "5", "--position-weights=dpace"}).drafter.block_size, 5);
+  EXPECT_EQ(with_method({"--block-size", "5", "--position-weights=dpace"}).weights, PositionWeights::kDpace);
+  EXPECT_NO_THROW(with_method({"--preset", "tiny"}));
+  EXPECT_NO_THROW(with_method({"--from", "x"}));
+  EXPECT_THROW(with_method({"--preset", "small"}), Error);  // which sets a number of layers
+  for (const char* flag :
+       {"--head=dflash2", "--drafter-layers=2", "--mask-token=3", "--selector-weight=2", "--format=z-lab"}) {
+    EXPECT_THROW(with_method({flag}), Error) << flag;
+  }
 }
 
 TEST(TrainFlags, RefuseEachOther) {
