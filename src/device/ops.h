@@ -294,6 +294,10 @@ class Ops {
   /// out[i] = x[indices[i]] for i in [0, out.rows).
   virtual void gather_rows(Tensor x, const int32_t* indices, Tensor out) = 0;
 
+  /// out[to[i]] = x[from[i]] for i in [0, n). Other rows of `out` stay as they are. It may be `x`, if no row is in both
+  /// `from` and `to`; the rows of `to` differ.
+  virtual void copy_rows(Tensor x, const int32_t* from, const int32_t* to, int32_t n, Tensor out) = 0;
+
   /// out[r] = x[r]; the shapes agree, the strides need not.
   virtual void copy(Tensor x, Tensor out) = 0;
 

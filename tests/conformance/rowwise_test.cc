@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Norm, activation, copies against the reference.
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 
@@ -110,6 +111,16 @@ TEST_P(Rowwise, GatherAndCopy) {
     cpu->copy(x.view(), copied.view());
     for (int32_t r = 0; r < 50; ++r) EXPECT_TRUE(same_bits(copied.row(r), x.row(r), width));
     EXPECT_TRUE(gathered.guards_intact() && copied.guards_intact());
+    // Some rows to places elsewhere; the others stay.
+    const std::vector<int32_t> from = {7, 49, 0, 7}, to = {48, 10, 2, 0};
+    Matrix moved = copied;
+    cpu->copy_rows(x.view(), from.data(), to.data(), 4, moved.view());
+    for (int32_t r = 0; r < 50; ++r) {
+      const auto place = std::find(to.begin(), to.end(), r);
+      const int32_t source = place == to.end() ? r : from[static_cast<size_t>(place - to.begin())];
+      EXPECT_TRUE(same_bits(moved.row(r), x.row(source), width)) << r;
+    }
+    EXPECT_TRUE(moved.guards_intact());
   }
 }
 

@@ -138,6 +138,13 @@ void StagedOps::gather_rows(Tensor x, const int32_t* indices, Tensor out) {
   to.fetch();
 }
 
+void StagedOps::copy_rows(Tensor x, const int32_t* from, const int32_t* to, int32_t n, Tensor out) {
+  StagedTensor destination(*inner_, out, activation_type());
+  inner_->copy_rows(StagedTensor(*inner_, x, activation_type()).device(), staged(*inner_, from, n).device(),
+                    staged(*inner_, to, n).device(), n, destination.device());
+  destination.fetch();
+}
+
 void StagedOps::copy(Tensor x, Tensor out) {
   StagedTensor to(*inner_, out, activation_type());
   inner_->copy(StagedTensor(*inner_, x, activation_type()).device(), to.device());

@@ -257,6 +257,10 @@ void WalledOps::gather_rows(Tensor x, const int32_t* indices, Tensor out) {
   later([=, this] { inner_->gather_rows(opened(x), opened(indices), opened(out)); });
 }
 
+void WalledOps::copy_rows(Tensor x, const int32_t* from, const int32_t* to, int32_t n, Tensor out) {
+  later([=, this] { inner_->copy_rows(opened(x), opened(from), opened(to), n, opened(out)); });
+}
+
 void WalledOps::copy(Tensor x, Tensor out) {
   later([=, this] { inner_->copy(opened(x), opened(out)); });
 }

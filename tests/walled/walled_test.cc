@@ -14,6 +14,7 @@
 #include "golden/golden_data.h"
 #include "golden/head_folder.h"
 #include "golden/seeded_checkpoint.h"
+#include "measure/engine/batch_bench.h"
 #include "model/row_batch.h"
 #include "walled/walled_ops.h"
 
@@ -190,6 +191,27 @@ TEST(Wall, AStepWaitsTwice) {
     const int64_t waits = walled.counts().waits - before;
     EXPECT_GE(waits, 2 * longest);
     EXPECT_LE(waits, 2 * (longest + 2 * prompts));  // they may begin and end apart
+  }
+}
+
+// Sequences that do not draft keep the drafter informed: what that asks of the device does not grow with their number.
+TEST(Wall, AStepWithoutDraftsTakesAsManyOpsForManySequences) {
+  const auto ops_of = [](const std::string& method, const std::filesystem::path& drafter, int32_t sequences) {
+    WalledOps walled;
+    const auto model = Model::load(walled, models_folder() / "pebble-11m", 160);
+    DecoderSpec spec = {method, drafter, {.width = 8, .branches = 0}};
+    std::vector<std::vector<int32_t>> prompts;
+    for (int32_t s = 0; s < sequences; ++s) prompts.push_back({20 + s, 300, 7});
+    BatchBench bench(walled, make_decoder(*model, spec), prompts, 20, 64);
+    const int64_t before = walled.counts().ops;
+    bench.run(0, sequences, 6, 1);
+    return walled.counts().ops - before;
+  };
+  const HeadDrafter reading("dflash2");  // the newest hidden states
+  for (const auto& drafter : {models_folder() / "pebble-11m-dflash", reading.folder()}) {
+    const int64_t few = ops_of("dflash", drafter, 2);
+    EXPECT_GT(few, 0);
+    EXPECT_EQ(ops_of("dflash", drafter, 7), few);
   }
 }
 

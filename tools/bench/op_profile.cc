@@ -123,6 +123,9 @@ class TimedOps final : public Ops {
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override {
     timed("gather_rows", [&] { ops_.gather_rows(x, indices, out); });
   }
+  void copy_rows(Tensor x, const int32_t* from, const int32_t* to, int32_t n, Tensor out) override {
+    timed("copy_rows", [&] { ops_.copy_rows(x, from, to, n, out); });
+  }
   void copy(Tensor x, Tensor out) override {
     timed("copy", [&] { ops_.copy(x, out); });
   }

@@ -14,6 +14,7 @@ DraftContext::DraftContext(Ops& ops, Proposer& proposer, const PageTables& table
       batch_(ops, limits.max_rows, 2 * limits.max_spans),
       device_sources_(ops, limits.max_rows),
       backlogs_(static_cast<size_t>(limits.max_slots)),
+      device_moves_(ops, 2 * int64_t{limits.max_rows}),
       known_(static_cast<size_t>(pages)),
       reads_before_(proposer.reads_before()),
       reads_newest_(proposer.reads_newest()),
@@ -31,7 +32,10 @@ DraftContext::DraftContext(Ops& ops, Proposer& proposer, const PageTables& table
   sources_.reserve(static_cast<size_t>(max_rows_));
   written_.reserve(static_cast<size_t>(max_rows_));
   ids_.reserve(static_cast<size_t>(max_rows_));
-  moves_.reserve(static_cast<size_t>(limits.max_spans));
+  for (Moves* moves : {&kept_, &newest_moves_}) {
+    moves->from.reserve(2 * static_cast<size_t>(max_rows_));  // and those of `to` after them, for one upload
+    moves->to.reserve(static_cast<size_t>(max_rows_));
+  }
   if (window_ == 0) return;
   const int64_t most = window_pages(window_, proposer.max_width(), limits.max_slots);
   window_pages_ = std::make_unique<WindowPages>(pages, static_cast<int32_t>(std::min<int64_t>(pages, most)));
@@ -57,7 +61,8 @@ int64_t DraftContext::page_end_bytes(const Ops& ops, bool reads_before, int64_t 
 void DraftContext::begin_step() {
   batch_.clear();  // of a step that threw: its page tables may be gone, its window pages may be others' soon
   sources_.clear();
-  moves_.clear();
+  kept_.clear();
+  newest_moves_.clear();
   if (window_pages_) window_pages_->begin_step();
 }
 
@@ -79,7 +84,22 @@ const int32_t* DraftContext::table(int32_t slot, const int32_t* pages, int32_t b
   return tables_->of(slot);
 }
 
-// Whether the hidden state before `position` is in newest().
+// Where the slot's newest hidden state is: what has come in this step moves to newest() with the next flush.
+int32_t DraftContext::row_of_newest(int32_t slot) const {
+  const bool moves = !newest_moves_.to.empty() && newest_moves_.to.back() == newest_row(slot);
+  return moves ? newest_moves_.from.back() : newest_row(slot);
+}
+
+void DraftContext::know_newest(int32_t slot, int32_t row, int32_t position) {
+  if (!newest_moves_.to.empty() && newest_moves_.to.back() == newest_row(slot)) {
+    newest_moves_.from.back() = row;
+  } else {
+    newest_moves_.add(row, newest_row(slot));
+  }
+  newest_[slot] = position;
+}
+
+// Whether the hidden state before `position` is known as the slot's newest.
 bool DraftContext::find_newest(int32_t slot, const int32_t* pages, int32_t position) {
   if (position > 0 && newest_[slot] == position - 1) return true;
   if (position == 0 || position % kPageTokens != 0) return false;
@@ -114,15 +134,14 @@ void DraftContext::write(int32_t slot, const int32_t* pages, int32_t row, int32_
     first = 1;
   }
   for (int32_t i = first; i < n; ++i) {
-    const int32_t before = i > 0 ? row + row_of(i - 1) : newest_row(slot);
+    const int32_t before = i > 0 ? row + row_of(i - 1) : row_of_newest(slot);
     written_.push_back(reads_before_ ? before : row + row_of(i));
     ids_.push_back(ids != nullptr ? ids[row_of(i)] : 0);
   }
   add_rows(slot, pages, position + first, written_, ids_);
   if (!reads_newest_ || n == 0) return;
   for (int32_t i = 0; reads_before_ && i < n; ++i) keep_page_end(pages, row + row_of(i), position + i);
-  moves_.push_back({row + row_of(n - 1), slot});
-  newest_[slot] = position + n - 1;
+  know_newest(slot, row + row_of(n - 1), position + n - 1);
 }
 
 void DraftContext::add_rows(int32_t slot, const int32_t* pages, int32_t position, std::span<const int32_t> sources,
@@ -160,13 +179,10 @@ void DraftContext::keep(int32_t slot, const int32_t* pages, int32_t row, int32_t
   } else {
     if (backlog.n == 0) backlog.position = position;
     backlog.ids[backlog.n] = id;
-    ops_.copy(all_.part(reads_before_ ? newest_row(slot) : row, 1), all_.part(backlog_row(slot) + backlog.n, 1));
+    kept_.add(reads_before_ ? row_of_newest(slot) : row, backlog_row(slot) + backlog.n);
     ++backlog.n;
   }
-  if (reads_newest_) {
-    ops_.copy(all_.part(row, 1), all_.part(newest_row(slot), 1));
-    newest_[slot] = position;
-  }
+  if (reads_newest_) know_newest(slot, row, position);
   if (reads_before_) keep_page_end(pages, row, position);
   if ((position + 1) % kPageTokens == 0) write_backlog(slot, pages);
 }
@@ -197,9 +213,18 @@ void DraftContext::write_backlog(int32_t slot, const int32_t* pages) {
 }
 
 void DraftContext::flush() {
+  move(kept_);
   if (batch_.n() > 0) write_batch();
-  for (const Move& move : moves_) ops_.copy(all_.part(move.row, 1), all_.part(newest_row(move.slot), 1));
-  moves_.clear();
+  move(newest_moves_);
+}
+
+void DraftContext::move(Moves& moves) {
+  const auto n = static_cast<int32_t>(moves.from.size());
+  if (n == 0) return;
+  moves.from.insert(moves.from.end(), moves.to.begin(), moves.to.end());
+  device_moves_.upload(moves.from);
+  ops_.copy_rows(all_, device_moves_.device(), device_moves_.device() + n, n, all_);
+  moves.clear();
 }
 
 void DraftContext::write_batch() {

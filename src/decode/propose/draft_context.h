@@ -66,7 +66,7 @@ class DraftContext {
   /// needed by a proposer that does not look at them.
   void write(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n,
              const int32_t* path = nullptr, const int32_t* ids = nullptr);
-  /// Puts one row, of the token `id`, into the slot's backlog.
+  /// Puts one row, of the token `id`, into the slot's backlog. The next flush copies it there, with those of all slots.
   void keep(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t id = 0);
   /// Leaves `n` positions out for good, with the slot's backlog.
   void skip(int32_t slot, const int32_t* pages, int32_t position, int32_t n);
@@ -94,10 +94,25 @@ class DraftContext {
     int32_t position = 0;  // of its first row
     int32_t ids[kPageTokens] = {};
   };
+  // Rows of all_ that go to other places there, all together.
+  struct Moves {
+    std::vector<int32_t> from, to;
+    void add(int32_t row, int32_t place) {
+      from.push_back(row);
+      to.push_back(place);
+    }
+    void clear() {
+      from.clear();
+      to.clear();
+    }
+  };
   // Rows that go to the context: row i is made of sources[i], a row of all_, and ids[i].
   void add_rows(int32_t slot, const int32_t* pages, int32_t position, std::span<const int32_t> sources,
                 std::span<const int32_t> ids);
   void write_batch();
+  void move(Moves& moves);
+  void know_newest(int32_t slot, int32_t row, int32_t position);
+  int32_t row_of_newest(int32_t slot) const;
   bool find_newest(int32_t slot, const int32_t* pages, int32_t position);
   void leave_out(const int32_t* pages, int32_t position);
   void keep_page_end(const int32_t* pages, int32_t row, int32_t position);
@@ -118,16 +133,15 @@ class DraftContext {
   std::vector<int32_t> sources_;  // row of all_ for each row of batch_
   DeviceArray<int32_t> device_sources_;
   std::vector<Backlog> backlogs_;
+  Moves kept_;                          // to backlogs, before anything is written
+  DeviceArray<int32_t> device_moves_;   // from, then to
   std::vector<uint8_t> known_;          // per page: leading positions that were written since its first one was written
   bool forgotten_ = false;              // anything, ever
   std::vector<int32_t> written_, ids_;  // of one write(): as add_rows takes them
   // Where the proposer reads_newest(). Hidden states move to newest() when what is to be written has been gathered.
-  struct Move {
-    int32_t row, slot;
-  };
   bool reads_before_, reads_newest_;
   std::vector<int32_t> newest_;  // per slot: the position whose hidden state is kept, or kUnknown
-  std::vector<Move> moves_;
+  Moves newest_moves_;
   Tensor page_ends_;           // [pages, aux_width]
   std::vector<bool> has_end_;  // per page
   // Without a window: 0, null, empty.

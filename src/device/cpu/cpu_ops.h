@@ -77,6 +77,7 @@ class CpuOps final : public HostOps {
   void candidate_attention(Tensor qkv, const CandidateAttention& call, Tensor out) override;
 
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
+  void copy_rows(Tensor x, const int32_t* from, const int32_t* to, int32_t n, Tensor out) override;
   void copy(Tensor x, Tensor out) override;
   void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) override;
 

@@ -201,14 +201,23 @@ void CudaOps::reduce_add(Tensor partial, Tensor residual) {
 void CudaOps::gather_rows(Tensor x, const int32_t* indices, Tensor out) {
   ASHLAR_CHECK(x.dtype == out.dtype);
   if (out.rows == 0) return;
-  gather(memory_.stream(), matrix_of(x), indices, matrix_of(out));
+  cuda::copy_rows(memory_.stream(), matrix_of(x), indices, nullptr, matrix_of(out));
   check_launch("gather_rows");
+}
+
+void CudaOps::copy_rows(Tensor x, const int32_t* from, const int32_t* to, int32_t n, Tensor out) {
+  ASHLAR_CHECK(x.dtype == out.dtype);
+  if (n == 0) return;
+  Matrix rows = matrix_of(out);
+  rows.rows = n;
+  cuda::copy_rows(memory_.stream(), matrix_of(x), from, to, rows);
+  check_launch("copy_rows");
 }
 
 void CudaOps::copy(Tensor x, Tensor out) {
   ASHLAR_CHECK(x.dtype == out.dtype);
   if (out.rows == 0) return;
-  gather(memory_.stream(), matrix_of(x), nullptr, matrix_of(out));
+  cuda::copy_rows(memory_.stream(), matrix_of(x), nullptr, nullptr, matrix_of(out));
   check_launch("copy");
 }
 

@@ -80,6 +80,7 @@ class CudaOps final : public Ops {
   void score_edges(const CandidateEdges& edges, Tensor out) override;
   void candidate_attention(Tensor qkv, const CandidateAttention& call, Tensor out) override;
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
+  void copy_rows(Tensor x, const int32_t* from, const int32_t* to, int32_t n, Tensor out) override;
   void copy(Tensor x, Tensor out) override;
   void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) override;
   void scale(Tensor x, float factor) override;

@@ -96,8 +96,8 @@ void rms_norm(cudaStream_t stream, const Matrix& x, const float* weight, float e
 void add(cudaStream_t stream, const Matrix& partial, const Matrix& residual);
 void scale(cudaStream_t stream, const Matrix& x, float factor);
 void softcap(cudaStream_t stream, const Matrix& x, float limit);
-/// out[r] = x[indices[r]]; indices may be null: r.
-void gather(cudaStream_t stream, const Matrix& x, const int32_t* indices, const Matrix& out);
+/// out[to[i]] = x[from[i]] for i in [0, out.rows); from and to may be null: i.
+void copy_rows(cudaStream_t stream, const Matrix& x, const int32_t* from, const int32_t* to, const Matrix& out);
 /// The highest columns of a row of logits, the lowest of equals first. What is no number or minus infinity takes no
 /// part.
 struct Highest {

@@ -270,6 +270,10 @@ class RefOps final : public HostOps {
     for (int32_t r = 0; r < out.rows; ++r) std::memcpy(out.row(r), x.row(indices[r]), sizeof(float) * out.cols);
   }
 
+  void copy_rows(Tensor x, const int32_t* from, const int32_t* to, int32_t n, Tensor out) override {
+    for (int32_t i = 0; i < n; ++i) std::memcpy(out.row(to[i]), x.row(from[i]), sizeof(float) * out.cols);
+  }
+
   void copy(Tensor x, Tensor out) override {
     for (int32_t r = 0; r < out.rows; ++r) std::memcpy(out.row(r), x.row(r), sizeof(float) * out.cols);
   }

@@ -8,6 +8,7 @@ namespace ashlar::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int32_t kCopied = 2 * kThreads;  // elements of a row that a block copies
 
 /// Sum over the block, the same in every thread: lanes by shuffles, then the warps in ascending order.
 __device__ float block_sum(float value) {
@@ -132,12 +133,23 @@ __global__ void __launch_bounds__(kThreads) softcap_kernel(Matrix x, float limit
 }
 
 template <class Element>
-__global__ void __launch_bounds__(kThreads) gather_kernel(Matrix x, const int32_t* indices, Matrix out) {
+__global__ void __launch_bounds__(kThreads)
+    copy_rows_kernel(Matrix x, const int32_t* from, const int32_t* to, Matrix out) {
   begin_kernel();
-  const int64_t row = indices != nullptr ? indices[blockIdx.x] : blockIdx.x;
-  const auto* const from = static_cast<const Element*>(x.data) + row * x.stride;
-  auto* const to = static_cast<Element*>(out.data) + blockIdx.x * out.stride;
-  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < out.cols; i += kThreads) to[i] = from[i];
+  const int64_t row = from != nullptr ? from[blockIdx.x] : blockIdx.x;
+  const int64_t out_row = to != nullptr ? to[blockIdx.x] : blockIdx.x;
+  const auto* const read = static_cast<const Element*>(x.data) + row * x.stride;
+  auto* const written = static_cast<Element*>(out.data) + out_row * out.stride;
+  const auto first = static_cast<int32_t>(blockIdx.y) * kCopied + static_cast<int32_t>(threadIdx.x);
+  Element values[kCopied / kThreads];  // all on their way at once
+#pragma unroll
+  for (int32_t i = 0; i < kCopied / kThreads; ++i) {
+    if (first + i * kThreads < out.cols) values[i] = read[first + i * kThreads];
+  }
+#pragma unroll
+  for (int32_t i = 0; i < kCopied / kThreads; ++i) {
+    if (first + i * kThreads < out.cols) written[first + i * kThreads] = values[i];
+  }
 }
 
 __global__ void visibility_kernel(const __grid_constant__ VisibilityCall call) {
@@ -189,8 +201,22 @@ void softcap(cudaStream_t stream, const Matrix& x, float limit) {
   start(stream, {rows_of(x), kThreads}, softcap_kernel, x, limit);
 }
 
-void gather(cudaStream_t stream, const Matrix& x, const int32_t* indices, const Matrix& out) {
-  start(stream, {rows_of(out), kThreads}, x.is_f32 ? gather_kernel<float> : gather_kernel<uint16_t>, x, indices, out);
+void copy_rows(cudaStream_t stream, const Matrix& x, const int32_t* from, const int32_t* to, const Matrix& out) {
+  const int32_t size = x.is_f32 ? 4 : 2;
+  const auto with = [&](auto* kernel, int32_t elements) {  // of those that the matrices have, in one of the kernel's
+    const auto of = [elements](Matrix m) {
+      m.cols /= elements;
+      m.stride /= elements;
+      return m;
+    };
+    const auto parts = blocks_for(out.cols / elements, kCopied);
+    start(stream, {dim3(rows_of(out), parts), kThreads}, kernel, of(x), from, to, of(out));
+  };
+  const auto whole = [&](const Matrix& m) {
+    return reinterpret_cast<uintptr_t>(m.data) % 16 == 0 && m.stride * size % 16 == 0;
+  };
+  if (whole(x) && whole(out) && out.cols * size % 16 == 0) return with(copy_rows_kernel<uint4>, 16 / size);
+  with(x.is_f32 ? copy_rows_kernel<float> : copy_rows_kernel<uint16_t>, 1);
 }
 
 void visibility(cudaStream_t stream, const VisibilityCall& call) {
