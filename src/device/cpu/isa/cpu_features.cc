@@ -36,6 +36,7 @@ uint64_t saved_state(const Leaf& leaf1) {
   return static_cast<uint64_t>(high) << 32 | low;
 }
 
+#ifdef ASHLAR_WIDE_KERNELS
 // Linux hands out tile data on request only (since 5.16); threads started later inherit the permission.
 bool request_tiles() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
@@ -53,26 +54,28 @@ bool multiplies_pairs_at_full_rate() {
   std::memcpy(vendor + 8, &leaf.c, 4);
   return std::string_view(vendor, sizeof(vendor)) == "AuthenticAMD";
 }
+#endif
 
 std::vector<std::string> detect() {
   const Leaf leaf1 = cpuid(1, 0);
   const Leaf leaf7 = cpuid(7, 0);
-  const Leaf leaf7_1 = cpuid(7, 1);
   const uint64_t saved = saved_state(leaf1);
   const bool ymm = (saved & 0x6) == 0x6;
-  const bool zmm = (saved & 0xE6) == 0xE6;
-  const bool tiles = (saved & 0x60000) == 0x60000;
   const bool avx2 =
       ymm && bit(leaf7.b, 5) && bit(leaf1.c, 12) && bit(leaf1.c, 29) && bit(leaf7.b, 3) && bit(leaf7.b, 8);
+  std::vector<std::string> isas;
+#ifdef ASHLAR_WIDE_KERNELS
+  const bool zmm = (saved & 0xE6) == 0xE6;
+  const bool tiles = (saved & 0x60000) == 0x60000;
   const bool avx512 = avx2 && zmm && bit(leaf7.b, 16) && bit(leaf7.b, 30) && bit(leaf7.b, 31) && bit(leaf7.b, 17);
-  const bool bf16 = avx512 && bit(leaf7_1.a, 5);
+  const bool bf16 = avx512 && bit(cpuid(7, 1).a, 5);
   const bool amx = bf16 && tiles && bit(leaf7.d, 22) && bit(leaf7.d, 24) && bit(leaf7.d, 25) && request_tiles();
   const bool pairs_first = multiplies_pairs_at_full_rate();
-  std::vector<std::string> isas;
   if (amx) isas.push_back("amx");
   if (bf16 && pairs_first) isas.push_back("avx512bf16");
   if (avx512) isas.push_back("avx512");
   if (bf16 && !pairs_first) isas.push_back("avx512bf16");
+#endif
   if (avx2) isas.push_back("avx2");
   isas.push_back("portable");
   return isas;
@@ -112,10 +115,12 @@ const Kernels& kernels_for(const std::string& isa) {
     throw Error("device",
                 "instruction set '" + isa + "' is unknown or not available here; this machine has: " + choices);
   }
-#ifdef ASHLAR_INSTRUCTION_SETS
+#ifdef ASHLAR_WIDE_KERNELS
   if (isa == "amx") return amx_kernels();
   if (isa == "avx512bf16") return avx512bf16_kernels();
   if (isa == "avx512") return avx512_kernels();
+#endif
+#ifdef ASHLAR_INSTRUCTION_SETS
   if (isa == "avx2") return avx2_kernels();
 #endif
   return portable_kernels();

@@ -21,6 +21,8 @@ const TrainKernels& train_kernels_for(const std::string& isa) {
   kernels_for(isa);  // throws if the machine lacks it
 #ifdef ASHLAR_INSTRUCTION_SETS
   if (isa == "avx2") return avx2_train_kernels();
+#endif
+#ifdef ASHLAR_WIDE_KERNELS
   if (isa != "portable") return avx512_train_kernels();
 #endif
   return portable_train_kernels();
