@@ -15,7 +15,7 @@ namespace ashlar {
 struct DeviceOptions {
   int32_t threads = 0;                       ///< workers; 0: one per core this process may use
   std::string isa;                           ///< "" picks the best that the machine has; otherwise one of isa_choices()
-  KvDType kv_dtype = KvDType::kBF16;         ///< kF32: of the cpu device; codes: of the cpu and ref devices
+  KvDType kv_dtype = KvDType::kBF16;         ///< kF32: of the cpu device; kTq4: of cpu and ref
   KeptWeights weights = KeptWeights::kAuto;  ///< of the cpu and cuda devices
   PackedStore* packed = nullptr;  ///< null, or where the cpu device keeps what it rounds; outlives the device
 };

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <charconv>
+#include <span>
 
 #include "base/error.h"
 #include "device/cpu/cpu_ops.h"
@@ -32,19 +34,22 @@ struct Device {
   MakeOps make;
   MakeTrainOps make_train;
   Connect connect;
-  bool codes_kv;    ///< has keys and values as codes (kv_codec.h)
-  bool is_several;  ///< a machine may have several, which are named by a number
+  std::span<const KvDType> kv_codes;  ///< that keys and values may be kept as (kv_codec.h)
+  bool is_several;                    ///< a machine may have several, which are named by a number
 };
+
+constexpr KvDType kIntegers[] = {KvDType::kInt8};
+constexpr KvDType kAllCodes[] = {KvDType::kInt8, KvDType::kTq4};
 
 // The default first.
 constexpr Device kDevices[] = {
     {"cpu", [](const DeviceOptions& options, int32_t) { return make_cpu_ops(options); },
-     [](const DeviceOptions& options, int32_t) { return make_cpu_train_ops(options); }, connect_here, true, false},
+     [](const DeviceOptions& options, int32_t) { return make_cpu_train_ops(options); }, connect_here, kAllCodes, false},
 #ifdef ASHLAR_HAS_CUDA
-    {"cuda", make_cuda_ops, make_cuda_train_ops, connect_by_nccl, false, true},
+    {"cuda", make_cuda_ops, make_cuda_train_ops, connect_by_nccl, kIntegers, true},
 #endif
     {"ref", [](const DeviceOptions& options, int32_t) { return make_ref_ops(options.kv_dtype); },
-     [](const DeviceOptions&, int32_t) { return make_ref_train_ops(); }, connect_here, true, false},
+     [](const DeviceOptions&, int32_t) { return make_ref_train_ops(); }, connect_here, kAllCodes, false},
 };
 
 struct Named {
@@ -77,9 +82,13 @@ Named find_device(std::string_view name) {
 
 std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& options) {
   const auto [device, index] = find_device(name);
-  if (kv_codec(options.kv_dtype) != nullptr && !device.codes_kv) {
+  if (kv_codec(options.kv_dtype) != nullptr &&
+      std::ranges::find(device.kv_codes, options.kv_dtype) == device.kv_codes.end()) {
+    std::string expected = "bf16";
+    for (const KvDType codes : device.kv_codes) expected += ", " + std::string(name_of(codes));
     throw Error("kv-dtype", "the " + name + " device keeps no keys and values as " +
-                                std::string(name_of(options.kv_dtype)) + "; expected bf16, or another --device");
+                                std::string(name_of(options.kv_dtype)) + "; expected one of: " + expected +
+                                "; or another --device");
   }
   return device.make(options, index);
 }

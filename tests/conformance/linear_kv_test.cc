@@ -99,8 +99,9 @@ TEST_P(LinearKv, IsTheProductAndThenTheStore) {
 }
 
 TEST_P(LinearKv, StoresCodes) {
-  if (on_gpu()) GTEST_SKIP() << "no codes on this device";
-  for (const KvDType kv : {KvDType::kInt8, KvDType::kTq4}) compare(kShapes[0], Scheme::kBF16, kv, true, false);
+  for (const KvDType kv : kv_dtypes(kShapes[0].head_dim)) {
+    if (kv_codec(kv) != nullptr) compare(kShapes[0], Scheme::kBF16, kv, true, false);
+  }
 }
 
 TEST_P(LinearKv, TakesKeysAndValuesAlone) { compare(kShapes[0], Scheme::kBF16, KvDType::kBF16, false, false); }

@@ -119,9 +119,10 @@ TEST_P(SelfAttentionOp, IsItsThreeOps) {
 TEST_P(SelfAttentionOp, IsItsThreeOpsInFp32) { compare(kShapes[0], Scheme::kF32, KvDType::kF32, false); }
 
 TEST_P(SelfAttentionOp, IsItsThreeOpsOverCodes) {
-  if (on_gpu()) GTEST_SKIP() << "no codes on this device";
   for (const AttentionShape& shape : kShapes) {
-    for (const KvDType kv : {KvDType::kInt8, KvDType::kTq4}) compare(shape, Scheme::kBF16, kv, false);
+    for (const KvDType kv : kv_dtypes(shape.head_dim)) {
+      if (kv_codec(kv) != nullptr) compare(shape, Scheme::kBF16, kv, false);
+    }
   }
 }
 

@@ -192,9 +192,9 @@ class OnIsa : public testing::TestWithParam<std::string> {
   std::unique_ptr<Ops> make(int32_t threads = 2, KvDType kv_dtype = KvDType::kBF16) const {
     DeviceOptions options;
     options.threads = threads;
+    options.kv_dtype = kv_dtype;
     if (on_gpu()) return std::make_unique<StagedOps>(make_device("cuda", options));
     options.isa = GetParam();
-    options.kv_dtype = kv_dtype;
     return make_device("cpu", options);
   }
   bool on_gpu() const { return GetParam() == "cuda"; }
@@ -204,7 +204,7 @@ class OnIsa : public testing::TestWithParam<std::string> {
   double bound(double of_fp32, double of_bf16) const { return on_gpu() ? of_bf16 : of_fp32; }
   /// Numbers that a cache of heads of this size may have.
   std::vector<KvDType> kv_dtypes(int32_t head_dim) const {
-    return on_gpu() ? std::vector{KvDType::kBF16} : kv_dtypes_of(head_dim);
+    return on_gpu() ? std::vector{KvDType::kBF16, KvDType::kInt8} : kv_dtypes_of(head_dim);
   }
   std::mt19937 random_{20260};
 };

@@ -36,7 +36,7 @@ std::vector<Row> mixed_rows() {
   return rows;
 }
 
-class AttentionOnGpu : public OnGpu {
+class AttentionOnGpu : public OnGpu, public ::testing::WithParamInterface<KvDType> {
  protected:
   template <class T>
   T* on_gpu(const std::vector<T>& values) {
@@ -145,7 +145,11 @@ void AttentionOnGpu::compare(const AttentionShape& shape) {
   }
 }
 
-TEST_F(AttentionOnGpu, BitsDoNotDependOnOtherRows) {
+INSTANTIATE_TEST_SUITE_P(Numbers, AttentionOnGpu, ::testing::Values(KvDType::kBF16, KvDType::kInt8),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+TEST_P(AttentionOnGpu, BitsDoNotDependOnOtherRows) {
+  make(KeptWeights::kAuto, GetParam());
   for (const AttentionShape& shape : {AttentionShape{32, 8, 128, 0.09F},
                                       {8, 8, 64, 0.12F},
                                       {14, 2, 64, 0.3F},
@@ -155,7 +159,61 @@ TEST_F(AttentionOnGpu, BitsDoNotDependOnOtherRows) {
   }
 }
 
-TEST_F(AttentionOnGpu, BitsDoNotDependOnOtherRowsWithSinks) {
+// By the kernel for few heads and by that for many; the layout is that of KvNumbers.
+TEST_F(OnGpu, CodesAreThoseOfTheCodec) {
+  make(KeptWeights::kAuto, KvDType::kInt8);
+  std::mt19937 random(9);
+  std::normal_distribution<float> normal(0, 1);
+  for (const int32_t d : {64, 80, 128, 256}) {
+    for (const int32_t n : {3, 900}) {
+      const AttentionShape shape = {4, 5, d, 0.1F};
+      const int32_t width = 2 * shape.kv_width(), pages = (n + kPageTokens - 1) / kPageTokens;
+      std::vector<std::unique_ptr<Buffer>> kept;
+      const auto on_gpu = [&](const auto& values) {
+        const size_t bytes = sizeof(values[0]) * values.size();
+        kept.push_back(ops_->allocate(bytes));
+        ops_->upload(values.data(), kept.back()->data(), bytes);
+        return kept.back()->data();
+      };
+      std::vector<BFloat16> kv(static_cast<size_t>(n) * static_cast<size_t>(width));
+      for (BFloat16& value : kv) value = to_bf16(normal(random));
+      std::fill_n(kv.begin(), d, to_bf16(0.0F));
+      std::vector<int32_t> positions, table;
+      for (int32_t i = 0; i < n; ++i) positions.push_back(i);
+      for (int32_t i = 0; i < pages; ++i) table.push_back(pages - 1 - i);
+      const std::vector<int32_t> zeros(static_cast<size_t>(n), 0);
+      const std::vector<float> ones(static_cast<size_t>(d / 2 * n), 1.0F), none(ones.size(), 0.0F);
+      const std::vector<std::byte*> tables = {on_gpu(table)};
+      const int64_t stride = ops_->kv_page_bytes(shape);
+      ASSERT_EQ(stride, int64_t{width} * kPageTokens + 8 * kPageTokens * shape.n_kv_heads);
+      const auto memory = ops_->allocate(static_cast<size_t>(stride * pages));
+      const Rows rows = {n, nullptr, reinterpret_cast<int32_t*>(on_gpu(positions)),
+                         reinterpret_cast<int32_t*>(on_gpu(zeros)), reinterpret_cast<const int32_t**>(on_gpu(tables))};
+      const RopeTable rope = {reinterpret_cast<float*>(on_gpu(ones)), reinterpret_cast<float*>(on_gpu(none)), d, n};
+      ops_->store_kv({on_gpu(kv), n, width, width, DType::kBF16},
+                     {shape, nullptr, nullptr, 1e-6F, rope, rows, {memory->data(), stride}});
+      std::vector<std::byte> got(static_cast<size_t>(stride * pages));
+      ops_->download(memory->data(), got.data(), got.size());
+      for (int32_t r = 0; r < n; ++r) {
+        const std::byte* const page = got.data() + (pages - 1 - r / kPageTokens) * stride;
+        for (int32_t head = 0; head < 2 * shape.n_kv_heads; ++head) {
+          std::vector<float> x;
+          for (int32_t i = 0; i < d; ++i) x.push_back(to_float(kv[static_cast<size_t>(r * width + head * d + i)]));
+          CodedVector want;
+          kv_codec(KvDType::kInt8)->encode(x.data(), d, want);
+          const int64_t vector = head * kPageTokens + r % kPageTokens;
+          ASSERT_EQ(std::memcmp(page + vector * d, want.codes, static_cast<size_t>(d)), 0)
+              << d << ' ' << r << ' ' << head;
+          const std::byte* const scale = page + int64_t{width} * kPageTokens + 4 * vector;
+          ASSERT_EQ(std::memcmp(scale, &want.scale, sizeof(float)), 0) << d << ' ' << r << ' ' << head;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(AttentionOnGpu, BitsDoNotDependOnOtherRowsWithSinks) {
+  make(KeptWeights::kAuto, GetParam());
   AttentionShape shape = {20, 4, 64, 0.125F};
   std::vector<float> sinks;
   for (int32_t h = 0; h < shape.n_heads; ++h) sinks.push_back(static_cast<float>(h % 7) - 2);

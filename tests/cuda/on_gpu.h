@@ -14,9 +14,9 @@ namespace ashlar::testing {
 class OnGpu : public ::testing::Test {
  protected:
   void SetUp() override { make(KeptWeights::kAuto); }
-  void make(KeptWeights weights) {
+  void make(KeptWeights weights, KvDType kv_dtype = KvDType::kBF16) {
     try {
-      ops_ = make_device("cuda", {.threads = 0, .isa = {}, .weights = weights});
+      ops_ = make_device("cuda", {.threads = 0, .isa = {}, .kv_dtype = kv_dtype, .weights = weights});
     } catch (const std::exception& error) {
       GTEST_SKIP() << error.what();
     }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// device_speed [--sample T[:P[:K]]] [--rejection] [--scores] [--chunk ROWS] DEVICE[:WEIGHTS] MODEL[+DRAFTER] PROMPT
-// TOKENS SEQUENCES...: how fast a device answers, by the engine alone, so that a program without other libraries runs
-// on a bare machine. For each number of SEQUENCES that many prompts of PROMPT random tokens are answered with one
-// token, which says how fast prompts are, and, now that their pages are cached and all sequences decode together, with
-// one token and with TOKENS, whose difference is decoding; three times, by plain decoding and, if there is a drafter,
-// in cycles of its whole block. Prints medians: prompt tokens a second, and milliseconds a step. WEIGHTS: auto, exact,
-// int8, int4 or fp8. Greedy, or with --sample at temperature T with top-p P and top-k K, with --rejection by classic
-// speculative rejection; with --scores prompts come with log-probabilities of their tokens and 5 others each. --chunk:
-// most prompt rows of a step, of one sequence and of all. A model that decodes in blocks has them for steps.
+// device_speed [--sample T[:P[:K]]] [--rejection] [--scores] [--chunk ROWS] [--kv-dtype NUMBERS] DEVICE[:WEIGHTS]
+// MODEL[+DRAFTER] PROMPT TOKENS SEQUENCES...: how fast a device answers, by the engine alone, so that a program without
+// other libraries runs on a bare machine. For each number of SEQUENCES that many prompts of PROMPT random tokens are
+// answered with one token, which says how fast prompts are, and, now that their pages are cached and all sequences
+// decode together, with one token and with TOKENS, whose difference is decoding; three times, by plain decoding and, if
+// there is a drafter, in cycles of its whole block. Prints medians: prompt tokens a second, and milliseconds a step.
+// WEIGHTS: auto, exact, int8, int4 or fp8. Greedy, or with --sample at temperature T with top-p P and top-k K, with
+// --rejection by classic speculative rejection; with --scores prompts come with log-probabilities of their tokens and 5
+// others each. --chunk: most prompt rows of a step, of one sequence and of all. A model that decodes in blocks has them
+// for steps.
 
 #include <algorithm>
 #include <cstdio>
@@ -114,6 +115,7 @@ void measure(Ops& ops, Model& model, const DecoderSpec& spec, const Asked& asked
 
 int main(int argc, char** argv) {
   Asked asked;
+  std::string kv_dtype = "bf16";
   for (; argc > 1 && argv[1][0] == '-'; --argc, ++argv) {
     const std::string flag = argv[1];
     if (flag == "--sample" && argc > 2) {
@@ -121,6 +123,9 @@ int main(int argc, char** argv) {
       --argc, ++argv;
     } else if (flag == "--chunk" && argc > 2) {
       asked.chunk = std::atoi(argv[2]);
+      --argc, ++argv;
+    } else if (flag == "--kv-dtype" && argc > 2) {
+      kv_dtype = argv[2];
       --argc, ++argv;
     } else if (flag == "--rejection") {
       asked.sampling.scheme = SamplingScheme::kRejection;
@@ -131,9 +136,10 @@ int main(int argc, char** argv) {
     }
   }
   if (argc < 6) {
-    std::fprintf(stderr,
-                 "usage: device_speed [--sample T[:P[:K]]] [--rejection] [--scores] [--chunk ROWS] DEVICE[:WEIGHTS] "
-                 "MODEL[+DRAFTER] PROMPT TOKENS SEQUENCES...\n");
+    std::fprintf(
+        stderr,
+        "usage: device_speed [--sample T[:P[:K]]] [--rejection] [--scores] [--chunk ROWS] [--kv-dtype NUMBERS] "
+        "DEVICE[:WEIGHTS] MODEL[+DRAFTER] PROMPT TOKENS SEQUENCES...\n");
     return 2;
   }
   try {
@@ -146,6 +152,9 @@ int main(int argc, char** argv) {
     const size_t colon = device.find(':');
     DeviceOptions options;
     if (colon != std::string::npos) options.weights = weights_of(device.substr(colon + 1));
+    const auto* const named = std::ranges::find(kKvDTypes, kv_dtype, &NamedKvDType::name);
+    if (named == std::end(kKvDTypes)) throw std::runtime_error("no numbers of keys and values are called " + kv_dtype);
+    options.kv_dtype = named->dtype;
     const auto ops = make_device(device.substr(0, colon), options);
     const int64_t begin = now_ns();
     const auto model = Model::load(*ops, models.substr(0, plus), prompt + tokens + 64);

@@ -19,8 +19,9 @@ constexpr int64_t kMixedBytes = int64_t{384} << 20;
 // Choices of an expert, on average, from which on rows are brought to the places of large tiles first.
 constexpr int32_t kGatheredChoices = 32;
 
-HeadsCall heads_of(const AttentionShape& shape, KvPlane plane) {
+HeadsCall heads_of(const AttentionShape& shape, KvNumbers numbers, KvPlane plane) {
   HeadsCall call;
+  call.numbers = numbers;
   call.q_heads = shape.n_heads;
   call.n_kv_heads = shape.n_kv_heads;
   call.head_dim = shape.head_dim;
@@ -29,10 +30,10 @@ HeadsCall heads_of(const AttentionShape& shape, KvPlane plane) {
   return call;
 }
 
-HeadsCall heads_of(Tensor qkv, const AttentionShape& shape, const Rows& rows, KvPlane plane) {
+HeadsCall heads_of(Tensor qkv, const AttentionShape& shape, const Rows& rows, KvNumbers numbers, KvPlane plane) {
   ASHLAR_CHECK(qkv.dtype == DType::kBF16);
   ASHLAR_CHECK(shape.head_dim <= kMaxHeadDim && shape.head_dim % 2 == 0);
-  HeadsCall call = heads_of(shape, plane);
+  HeadsCall call = heads_of(shape, numbers, plane);
   call.qkv = qkv.data;
   call.stride = qkv.stride;
   call.rows = rows.n;
@@ -48,13 +49,13 @@ HeadsCall heads_of(Tensor qkv, const AttentionShape& shape, const Rows& rows, Kv
 }  // namespace
 
 int64_t CudaOps::kv_page_bytes(const AttentionShape& shape) const {
-  return int64_t{2} * kPageTokens * shape.kv_width() * 2;
+  return cuda::kv_page_bytes(kv_numbers_, shape.n_kv_heads, shape.head_dim);
 }
 
 void CudaOps::store_kv(Tensor qkv, const KvStore& to) {
   if (to.rows.n == 0) return;
   StoreCall call;
-  call.heads = heads_of(qkv, to.shape, to.rows, to.plane);
+  call.heads = heads_of(qkv, to.shape, to.rows, kv_numbers_, to.plane);
   call.heads.q_heads = qkv.cols / to.shape.head_dim - 2 * to.shape.n_kv_heads;
   call.q_norm = to.q_norm;
   call.k_norm = to.k_norm;
@@ -72,7 +73,8 @@ void CudaOps::store_kv(Tensor qkv, const KvStore& to) {
 void CudaOps::commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table,
                         KvPlane plane) {
   if (branch.n == 0) return;
-  cuda::commit_kv(memory_.stream(), heads_of(shape, plane), {branch.first, branch.n, branch.slots}, page_table);
+  cuda::commit_kv(memory_.stream(), heads_of(shape, kv_numbers_, plane), {branch.first, branch.n, branch.slots},
+                  page_table);
   check_launch("commit_kv");
 }
 
@@ -81,7 +83,7 @@ void CudaOps::attention(Tensor q, const AttentionShape& shape, const Rows& rows,
   if (rows.n == 0) return;
   ASHLAR_CHECK(out.dtype == DType::kBF16);
   AttentionCall call;
-  call.heads = heads_of(q, shape, rows, plane);
+  call.heads = heads_of(q, shape, rows, kv_numbers_, plane);
   call.begin = visible.begin;
   call.end = visible.end;
   call.scale = shape.scale;

@@ -44,6 +44,9 @@ ProductCall product_of(ProductCall call, Tensor x, Tensor out) {
   return call;
 }
 
+/// make_device() lets no others through.
+KvNumbers numbers_of(KvDType dtype) { return dtype == KvDType::kInt8 ? KvNumbers::kInt8 : KvNumbers::kBF16; }
+
 /// Drafts have 16 rows a sequence, where few bits gain nothing: drafters follow the target's weights.
 Products as_decided(Products products) { return products == Products::kPropose ? Products::kDecide : products; }
 
@@ -52,6 +55,7 @@ Products as_decided(Products products) { return products == Products::kPropose ?
 CudaOps::CudaOps(const DeviceOptions& options, int32_t device)
     : isa_(require_device(device)),
       kept_(options.weights),
+      kv_numbers_(numbers_of(options.kv_dtype)),
       hopper_multiprocessors_(isa_ == "sm_90" ? multiprocessors(device) : 0),
       pool_(options.threads),
       memory_(device),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The ops on an NVIDIA GPU: activations in bf16, sums in fp32, keys and values in bf16. Ops queue their kernels on one
-// stream and return; download(), host_view() and linear_statistics() wait.
+// The ops on an NVIDIA GPU: activations in bf16, sums in fp32, keys and values in bf16 or codes. Ops queue their
+// kernels on one stream and return; download(), host_view() and linear_statistics() wait.
 
 #include <memory>
 #include <string>

@@ -112,6 +112,7 @@ class CudaOps final : public Ops {
 
   std::string isa_;
   KeptWeights kept_;
+  KvNumbers kv_numbers_;
   int32_t hopper_multiprocessors_;  ///< 0: not compute capability 9.0
   ThreadPool pool_;                 ///< of the host
   Memory memory_;

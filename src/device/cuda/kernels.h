@@ -259,8 +259,14 @@ struct Branch {
   const int32_t* slots;
 };
 
-/// Heads, pages and rows of an attention layer. A page holds K then V, each [n_kv_heads, 16 tokens, head_dim] in bf16;
-/// a scratch slot is an eighth of a page and holds K then V of one token.
+/// What keys and values are in the cache: kernels/kv_numbers.cuh says how each is written and read.
+enum class KvNumbers { kBF16, kInt8 };
+/// Bytes of a page: K then V, each [n_kv_heads, 16 tokens, head_dim] numbers, then, of codes, their scales, which are
+/// [2, n_kv_heads, 16 tokens] floats. A page of scratch slots is laid out alike, its first eight tokens being the
+/// slots.
+int64_t kv_page_bytes(KvNumbers numbers, int32_t n_kv_heads, int32_t head_dim);
+
+/// Heads, pages and rows of an attention layer.
 struct HeadsCall {
   void* qkv = nullptr;  ///< [rows, (q_heads + 2 n_kv_heads) * head_dim], bf16
   int64_t stride = 0;
@@ -270,6 +276,7 @@ struct HeadsCall {
   const uint8_t* without_kv = nullptr;
   const int32_t* scratch_slots = nullptr;
   const Branch* branches = nullptr;
+  KvNumbers numbers = KvNumbers::kBF16;
   char* kv = nullptr;
   int64_t page_stride = 0;
 };

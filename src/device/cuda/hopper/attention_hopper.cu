@@ -6,19 +6,19 @@
 namespace ashlar::cuda {
 namespace {
 
-template <int kDim>
-__global__ void __launch_bounds__(HopperAttention<kDim>::kThreads, 1)
+template <int kDim, class Format>
+__global__ void __launch_bounds__(HopperAttention<kDim, Format>::kThreads, 1)
     wide_kernel(const __grid_constant__ AttentionCall call, int32_t window_rows) {
   extern __shared__ char raw[];
-  HopperAttention<kDim>::run(call, window_rows, raw);
+  HopperAttention<kDim, Format>::run(call, window_rows, raw);
 }
 
-template <int kDim>
+template <int kDim, class Format>
 void launch(cudaStream_t stream, const AttentionCall& call, int32_t window_rows, dim3 grid) {
-  using Shape = HopperAttention<kDim>;
+  using Shape = HopperAttention<kDim, Format>;
   static OncePerDevice allowed;
-  allow_shared_bytes(allowed, wide_kernel<kDim>, Shape::kSharedBytes);
-  start(stream, {grid, Shape::kThreads, Shape::kSharedBytes}, wide_kernel<kDim>, call, window_rows);
+  allow_shared_bytes(allowed, wide_kernel<kDim, Format>, Shape::kSharedBytes);
+  start(stream, {grid, Shape::kThreads, Shape::kSharedBytes}, wide_kernel<kDim, Format>, call, window_rows);
 }
 
 }  // namespace
@@ -37,7 +37,11 @@ int32_t attention_hopper(cudaStream_t stream, const AttentionCall& call, int32_t
   // The tiles of 16 queries, which take more time together, keep more multiprocessors busy.
   if (4 * windows * heads.n_kv_heads < multiprocessors) return 0;
   const dim3 grid(static_cast<unsigned>(heads.n_kv_heads), static_cast<unsigned>(windows));
-  heads.head_dim == 64 ? launch<64>(stream, call, window_rows, grid) : launch<128>(stream, call, window_rows, grid);
+  with_format(heads.numbers, [&](auto format) {
+    using Format = decltype(format);
+    heads.head_dim == 64 ? launch<64, Format>(stream, call, window_rows, grid)
+                         : launch<128, Format>(stream, call, window_rows, grid);
+  });
   return window_rows;
 }
 

@@ -19,11 +19,11 @@
 
 namespace ashlar::cuda {
 
-template <int kDim>
+template <int kDim, class Format>
 struct HopperAttention {
   static constexpr int kCut = 32;
   static constexpr int kCuts = kSegment / kCut;
-  using Keys = HopperKeys<kDim>;
+  using Keys = HopperKeys<kDim, Format>;
   using Ring = typename Keys::Ring;
   static constexpr int kKeys = Keys::kKeys;
   static constexpr int kColumns = Keys::kColumns;
@@ -32,6 +32,9 @@ struct HopperAttention {
   static constexpr int kQueryBytes = kColumns * kQueryColumnBytes;  // of a warpgroup
   static constexpr int kConsumers = 256;
   static constexpr int kThreads = kConsumers + 128;
+  // Codes go through registers, which copies do not. Together as many as 384 threads of 168.
+  static constexpr int kProducerRegisters = Format::kScaled ? 56 : 40;
+  static constexpr int kConsumerRegisters = Format::kScaled ? 224 : 232;
   static constexpr int kSharedBytes = 1024 + Keys::kStages * (Keys::kStageBytes + 16) + 2 * kQueryBytes;
 
   /// An operand whose rows are 128 bytes, eight of them an atom. leading, stride: bytes between atoms.
@@ -77,21 +80,23 @@ struct HopperAttention {
 
   /// Scores of half a segment, those at first + 8 j + 2 (lane % 4) + {0, 1} a thread, are scaled; what is not seen
   /// becomes minus infinity.
-  static __device__ __forceinline__ void scale_scores(const Queries& queries, float scale, int32_t first,
-                                                      float (&s)[kKeys / 2]) {
+  static __device__ __forceinline__ void scale_scores(const Queries& queries, float scale, const Ring& ring,
+                                                      int32_t first, float (&s)[kKeys / 2]) {
+    const int two = static_cast<int>(threadIdx.x) % 4 * 2;
+    const auto factor = [&](int i) { return Format::kScaled ? ring.scales()[two + i / 4 * 8 + i % 2].x : scale; };
     const bool all = queries.seen[0].begin <= first && queries.seen[1].begin <= first &&
                      queries.seen[0].end >= first + kKeys && queries.seen[1].end >= first + kKeys;
     if (all) {
 #pragma unroll
-      for (float& score : s) score *= scale;
+      for (int i = 0; i < kKeys / 2; ++i) s[i] *= factor(i);
       return;
     }
-    const int32_t at = first + static_cast<int32_t>(threadIdx.x) % 4 * 2;
+    const int32_t at = first + two;
 #pragma unroll
     for (int i = 0; i < kKeys / 2; ++i) {
       const int32_t p = at + i / 4 * 8 + i % 2;
       const KeyRange& seen = queries.seen[i / 2 % 2];
-      s[i] = p >= seen.begin && p < seen.end ? s[i] * scale : -CUDART_INF_F;
+      s[i] = p >= seen.begin && p < seen.end ? s[i] * factor(i) : -CUDART_INF_F;
     }
   }
 
@@ -101,6 +106,8 @@ struct HopperAttention {
     for (float& value : answer) value = 0;
     for (int32_t first = keys.begin / kSegment * kSegment; first < keys.end; first += kSegment) {
       float s[2][kKeys / 2];
+      const Ring of_keys = ring;
+      const float2* weigh[2] = {of_keys.scales(), of_keys.scales()};  // of codes: scales of the halves' keys
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int32_t at = first + half * kKeys;
@@ -118,9 +125,10 @@ struct HopperAttention {
         }
         wgmma_commit();
         wgmma_wait<0>();
-        release_stage(ring);
+        if (!Format::kScaled) release_stage(ring);
+        scale_scores(queries, call.scale, ring, at, s[half]);
+        weigh[half] = ring.scales();
         ring.advance();
-        scale_scores(queries, call.scale, at, s[half]);
       }
 
       float scales[kCuts][2];  // the highest score of a cut, then what its part of the sums is multiplied by
@@ -146,10 +154,14 @@ struct HopperAttention {
           float sum = 0;
 #pragma unroll
           for (int j = 0; j < kCut / 8; ++j) {
-            const uint32_t pair = pack_bf16(power_of_two((cut[4 * j + 2 * h] - base) * CUDART_L2E_F),
-                                            power_of_two((cut[4 * j + 2 * h + 1] - base) * CUDART_L2E_F));
-            const float2 rounded = unpack_bf16(pair);
-            sum += rounded.x + rounded.y;
+            float2 of_values = make_float2(1, 1);
+            if (Format::kScaled) {
+              const float2* const two = weigh[w / 4] + w % 4 * kCut + j * 8 + threadIdx.x % 4 * 2;
+              of_values = make_float2(two[0].y, two[1].y);
+            }
+            const uint32_t pair =
+                Format::weigh(power_of_two((cut[4 * j + 2 * h] - base) * CUDART_L2E_F),
+                              power_of_two((cut[4 * j + 2 * h + 1] - base) * CUDART_L2E_F), of_values, sum);
             cut[4 * j + 2 * h] = __uint_as_float(pair);
           }
           sum = quad_sum(sum);
@@ -158,6 +170,10 @@ struct HopperAttention {
         }
         any[h] = mine.maximum != -CUDART_INF_F;
         merging[h] = merge(queries.total[h], mine);
+      }
+
+      if (Format::kScaled) {
+        for (Ring done = of_keys; done.slot != ring.slot; done.advance()) release_stage(done);
       }
 
       const Ring of_values = ring;
@@ -242,13 +258,13 @@ struct HopperAttention {
 
     const int32_t group = heads.q_heads / heads.n_kv_heads, table = heads.tables[first];
     if (threadIdx.x >= kConsumers) {
-      asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+      asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
       const KeySource source = {heads.page_tables[table],
                                 heads.branches != nullptr ? heads.branches[table] : Branch{0, 0, nullptr}, kv_head};
       Keys::produce(call, source, keys, ring);
       return;
     }
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kConsumerRegisters));
     const int warpgroup = static_cast<int>(threadIdx.x) / 128;
     const int32_t own = first + warpgroup * (window_rows / 2);
     const int32_t n = max(min(last - own, window_rows / 2), 0) * group;

@@ -8,6 +8,15 @@
 
 namespace ashlar::cuda {
 
+__device__ __forceinline__ void store_shared(uint32_t to, uint2 eight_bytes) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(eight_bytes.x), "r"(eight_bytes.y) : "memory");
+}
+__device__ __forceinline__ void store_shared(uint32_t to, uint4 bytes) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(bytes.x), "r"(bytes.y), "r"(bytes.z),
+               "r"(bytes.w)
+               : "memory");
+}
+
 /// Copies 8 or 16 bytes; zeros if `there` is false.
 template <int kBytes>
 __device__ __forceinline__ void copy_async(uint32_t to, const void* from, bool there) {
@@ -32,13 +41,16 @@ __device__ __forceinline__ bool meets(const KeyRange& keys, int32_t first, int32
   return first < keys.end && first + n > keys.begin;
 }
 
-template <int kDim>
+template <int kDim, class Format>
 struct HopperKeys {
   static constexpr int kKeys = kSegment / 2;          // of a stage
   static constexpr int kColumns = kDim / 64;          // of 128 bytes
   static constexpr int kEightKeys = kColumns * 1024;  // bytes
-  static constexpr int kStageBytes = kKeys * kDim * 2;
-  static constexpr int kStages = kDim == 128 ? 6 : 8;
+  static constexpr int kTileBytes = kKeys * kDim * 2;
+  /// Of codes, a stage of keys has two floats a key behind its tile: what scores are multiplied by, and weights.
+  static constexpr int kStageBytes = kTileBytes + (Format::kScaled ? 1024 : 0);
+  static constexpr int kStages = kDim == 128 ? (Format::kScaled ? 5 : 6) : 8;
+  static_assert(kStages >= 4);  // keys of a segment stay until its weights are there
 
   struct Ring {
     char* stages;
@@ -49,6 +61,7 @@ struct HopperKeys {
       if (++slot == kStages) slot = 0, parity ^= 1;
     }
     __device__ __forceinline__ char* stage() const { return stages + slot * kStageBytes; }
+    __device__ __forceinline__ float2* scales() const { return reinterpret_cast<float2*>(stage() + kTileBytes); }
   };
 
   /// Where the 8 bytes of dimensions 4 `piece` .. 4 `piece` + 3 begin, of the row of a tile whose columns are
@@ -89,26 +102,27 @@ struct HopperKeys {
       const char* from = there ? page + r * kDim * 2 : call.heads.kv;
       if (there && p >= source.branch.first && p < source.branch.first + source.branch.n) {
         const int32_t slot = source.branch.slots[p - source.branch.first];
-        from = reinterpret_cast<const char*>(in_scratch(call.heads, slot, source.kv_head, kValue));
+        from = reinterpret_cast<const char*>(
+            Format::vector(call.heads, in_scratch(call.heads, slot), source.kv_head, kValue));
       }
       const int place = kValue ? piece / 8 * 1024 + r % 8 * 128 + (piece % 8 ^ r % 8) * 16 : place_of(piece, r, 1024);
       copy_async<kBytes>(to + r / 8 * kEightKeys + place, from + piece * kBytes, there);
     }
   }
 
-  /// pages: where keys of the segment's pages lie, a lane each.
+  /// pages: those of the segment, a lane each.
   template <bool kValue>
   static __device__ __forceinline__ void copy_stage(const AttentionCall& call, const KeySource& source,
-                                                    const KeyRange& keys, const char* pages, int32_t segment, int half,
+                                                    const KeyRange& keys, char* pages, int32_t segment, int half,
                                                     char* stage) {
     const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
-    const int64_t values_on = int64_t{call.heads.n_kv_heads} * kPageTokens * kDim * 2;
 #pragma unroll
     for (int t = 0; t < 2; ++t) {
       const int of_stage = 2 * warp + t, of_segment = 8 * half + of_stage;
       const int32_t first = segment + of_segment * kPageTokens, end = first + kPageTokens;
       const auto address = __shfl_sync(~0u, reinterpret_cast<unsigned long long>(pages), of_segment);
-      const char* const page = reinterpret_cast<const char*>(address) + (kValue ? values_on : 0);
+      const auto* const page = reinterpret_cast<const char*>(
+          Format::vector(call.heads, {reinterpret_cast<char*>(address), 0}, source.kv_head, kValue));
       const uint32_t to = shared_address(stage) + of_stage * 2 * kEightKeys;
       const bool whole = first >= keys.begin && end <= keys.end &&
                          (end <= source.branch.first || first >= source.branch.first + source.branch.n);
@@ -119,6 +133,95 @@ struct HopperKeys {
       }
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+
+  // --- The same of codes, which become bf16 on their way: eight numbers at a time, a lane has those of every second or
+  // fourth row of a page.
+  static constexpr int kEights = kDim / 8, kRowsAtOnce = 32 / kEights, kTurns = kPageTokens / kRowsAtOnce;
+  using Eight = typename Format::Eight;
+
+  struct Codes {
+    Eight eights[2][kTurns];
+    float2 scales;
+  };
+
+  /// Codes of the warp's two pages; with keys the scales, of a key a lane.
+  template <bool kValue>
+  static __device__ __forceinline__ void load_codes(const AttentionCall& call, const KeySource& source,
+                                                    const KeyRange& keys, char* pages, int32_t segment, int half,
+                                                    Codes& to) {
+    const int warp = static_cast<int>(threadIdx.x) / 32 % 4, lane = static_cast<int>(threadIdx.x) % 32;
+    const auto address_of = [&](int of_segment) {
+      return reinterpret_cast<char*>(__shfl_sync(~0u, reinterpret_cast<unsigned long long>(pages), of_segment));
+    };
+    const auto place = [&](char* page, int32_t p) -> KvPlace {
+      const bool branched = p >= source.branch.first && p < source.branch.first + source.branch.n;
+      if (branched) return in_scratch(call.heads, source.branch.slots[p - source.branch.first]);
+      return {page, p % kPageTokens};
+    };
+#pragma unroll
+    for (int t = 0; t < 2; ++t) {
+      const int of_segment = 8 * half + 2 * warp + t;
+      const int32_t first = segment + of_segment * kPageTokens, end = first + kPageTokens;
+      char* const page = address_of(of_segment);
+      const bool whole = first >= keys.begin && end <= keys.end &&
+                         (end <= source.branch.first || first >= source.branch.first + source.branch.n);
+      const auto* const numbers =
+          Format::vector(call.heads, {page, lane / kEights}, source.kv_head, kValue) + lane % kEights * 8;
+#pragma unroll
+      for (int r = 0; r < kTurns; ++r) {
+        const auto* from = numbers + r * kRowsAtOnce * kDim;
+        const int32_t p = first + r * kRowsAtOnce + lane / kEights;
+        const bool there = whole || (p >= keys.begin && p < keys.end);
+        if (!whole && there) {
+          from = Format::vector(call.heads, place(page, p), source.kv_head, kValue) + lane % kEights * 8;
+        }
+        to.eights[t][r] = there ? *reinterpret_cast<const Eight*>(from) : Eight{};
+      }
+    }
+    if (kValue) return;
+    char* const page = address_of(8 * half + 2 * warp + lane / kPageTokens);
+    const int32_t p = segment + half * kKeys + 32 * warp + lane;
+    to.scales = make_float2(0, 0);
+    if (p < keys.begin || p >= keys.end) return;
+    to.scales = Format::scales(call.heads, place(page, p), source.kv_head);
+    to.scales.x = call.scale * to.scales.x;
+  }
+
+  template <bool kValue>
+  static __device__ __forceinline__ void store_codes(const Codes& from, const Ring& ring) {
+    const int warp = static_cast<int>(threadIdx.x) / 32 % 4, lane = static_cast<int>(threadIdx.x) % 32;
+    const int piece = lane % kEights;
+#pragma unroll
+    for (int t = 0; t < 2; ++t) {
+      const uint32_t to = shared_address(ring.stage()) + (2 * warp + t) * 2 * kEightKeys;
+#pragma unroll
+      for (int r = 0; r < kTurns; ++r) {
+        const int row = r * kRowsAtOnce + lane / kEights;
+        const uint4 eight = Format::to_bf16(from.eights[t][r]);
+        const uint32_t at = to + row / 8 * kEightKeys;
+        if (kValue) {
+          store_shared(at + piece / 8 * 1024 + row % 8 * 128 + (piece % 8 ^ row % 8) * 16, eight);
+        } else {
+          store_shared(at + place_of(2 * piece, row, 1024), make_uint2(eight.x, eight.y));
+          store_shared(at + place_of(2 * piece + 1, row, 1024), make_uint2(eight.z, eight.w));
+        }
+      }
+    }
+    if (!kValue) ring.scales()[32 * warp + lane] = from.scales;
+  }
+
+  /// A stage's numbers are on their way while it is still in use.
+  template <bool kValue>
+  static __device__ __forceinline__ void produce_stage(const AttentionCall& call, const KeySource& source,
+                                                       const KeyRange& keys, char* pages, int32_t segment, int half,
+                                                       const Ring& ring) {
+    Codes codes;
+    load_codes<kValue>(call, source, keys, pages, segment, half, codes);
+    barrier_wait(&ring.empty[ring.slot], ring.parity);
+    store_codes<kValue>(codes, ring);
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    barrier_arrive(&ring.full[ring.slot]);
   }
 
   static __device__ void produce(const AttentionCall& call, const KeySource& source, const KeyRange& keys, Ring ring) {
@@ -132,21 +235,29 @@ struct HopperKeys {
     };
     // Pages are looked up a segment ahead.
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const auto pages_of = [&](int32_t segment) -> const char* {
+    const auto pages_of = [&](int32_t segment) -> char* {
       const int32_t p = segment + lane % 16 * kPageTokens;
-      if (!meets(keys, p, kPageTokens)) return nullptr;
-      return reinterpret_cast<const char*>(in_pages(call.heads, source.page_table, p, source.kv_head, false));
+      return meets(keys, p, kPageTokens) ? in_pages(call.heads, source.page_table, p).page : nullptr;
     };
     ring.parity = 1;
     int32_t segment = keys.begin / kSegment * kSegment;
-    const char* next = pages_of(segment);
+    char* next = pages_of(segment);
     for (; segment < keys.end; segment += kSegment) {
-      const char* const pages = next;
+      char* const pages = next;
       next = pages_of(segment + kSegment);
 #pragma unroll
       for (int part = 0; part < 4; ++part) {  // keys of both halves, then values
         const int half = part % 2;
         if (!meets(keys, segment + half * kKeys, kKeys)) continue;
+        if constexpr (Format::kScaled) {
+          if (part < 2) {
+            produce_stage<false>(call, source, keys, pages, segment, half, ring);
+          } else {
+            produce_stage<true>(call, source, keys, pages, segment, half, ring);
+          }
+          ring.advance();
+          continue;
+        }
         barrier_wait(&ring.empty[ring.slot], ring.parity);
         if (part < 2) {
           copy_stage<false>(call, source, keys, pages, segment, half, ring.stage());

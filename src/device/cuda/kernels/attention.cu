@@ -25,20 +25,21 @@ constexpr int kCut = 32;
 static_assert(kSegment == kWarps * kCut);
 constexpr int kMaxHeadDim = 512;  ///< as device/rows.h has it
 
-__device__ __forceinline__ float add_pair(float sum, const float* q, const __nv_bfloat162& k) {
-  const float2 two = __bfloat1622float2(k);
+__device__ __forceinline__ float add_pair(float sum, const float* q, uint32_t k) {
+  const float2 two = unpack_bf16(k);
   return fmaf(q[1], two.y, fmaf(q[0], two.x, sum));
 }
 
-/// sums[h] = q[h] . k of an even number of dimensions d. q: [kHeads, d]. 16 bytes at a time where keys lie at
+/// sums[h] = q[h] . k of an even number of dimensions d. q: [kHeads, d]. Eight numbers at a time where keys lie at
 /// multiples.
-template <int kHeads>
-__device__ __forceinline__ void score(const float* q, const __nv_bfloat16* k, int32_t d, float (&sums)[kHeads]) {
+template <class Format, int kHeads>
+__device__ __forceinline__ void score(const float* q, const typename Format::Number* k, int32_t d,
+                                      float (&sums)[kHeads]) {
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) sums[h] = 0;
   if (d % 8 != 0) {
     for (int32_t i = 0; i < d; i += 2) {
-      const __nv_bfloat162 pair = *reinterpret_cast<const __nv_bfloat162*>(k + i);
+      const uint32_t pair = Format::pair(k + i);
 #pragma unroll
       for (int h = 0; h < kHeads; ++h) sums[h] = add_pair(sums[h], q + h * d + i, pair);
     }
@@ -46,8 +47,8 @@ __device__ __forceinline__ void score(const float* q, const __nv_bfloat16* k, in
   }
 #pragma unroll 8
   for (int32_t i = 0; i < d; i += 8) {
-    const uint4 eight = *reinterpret_cast<const uint4*>(k + i);
-    const auto* const pairs = reinterpret_cast<const __nv_bfloat162*>(&eight);
+    const uint4 eight = Format::to_bf16(*reinterpret_cast<const typename Format::Eight*>(k + i));
+    const auto* const pairs = reinterpret_cast<const uint32_t*>(&eight);
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
 #pragma unroll
@@ -62,7 +63,7 @@ __host__ __device__ constexpr int32_t query_room(int32_t heads, int32_t d) { ret
 
 /// kPairs: of dimensions that a lane has: 2 lane, 2 lane + 1, and the same further on by multiples of 64. kHeads: heads
 /// of a block, all of one key/value head.
-template <int kPairs, int kHeads>
+template <int kPairs, int kHeads, class Format>
 __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_constant__ AttentionCall call) {
   begin_kernel();
   constexpr int kMine = (64 * kPairs * kHeads + kThreads - 1) / kThreads;  // elements of the answer of a thread
@@ -72,7 +73,8 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
   const int32_t d = heads.head_dim;
   float* const query = shared;                         // [kHeads, head_dim]
   float* const sums = shared + query_room(kHeads, d);  // [kWarps, kHeads, head_dim]: of a cut each
-  // The row's own key and value, which lie at any address in the call's rows.
+  // The row's own key and value, which lie at any address in the call's rows, and are never codes.
+  using Own = KvFormat<KvNumbers::kBF16>;
   auto* const own = reinterpret_cast<__nv_bfloat16*>(sums + kWarps * kHeads * d);  // [2, head_dim]
 
   const int32_t group = heads.q_heads / heads.n_kv_heads, parts = (group + kHeads - 1) / kHeads;
@@ -95,13 +97,7 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
   const int32_t all = sees_itself ? end + 1 : end;
   const int32_t* const page_table = heads.page_tables[heads.tables[row]];
   const Branch branch = heads.branches != nullptr ? heads.branches[heads.tables[row]] : Branch{0, 0, nullptr};
-  const auto place = [&](int32_t p, bool value) -> const __nv_bfloat16* {
-    if (p == end) return own + (value ? d : 0);
-    if (p >= branch.first && p < branch.first + branch.n) {
-      return in_scratch(heads, branch.slots[p - branch.first], kv_head, value);
-    }
-    return in_pages(heads, page_table, p, kv_head, value);
-  };
+  const int32_t own_at = sees_itself ? end : -1;
 
   const int32_t first_cut = begin / kCut, cut_end = begin < all ? (all + kCut - 1) / kCut : first_cut;
   Extent total[kMine];
@@ -118,26 +114,39 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
       const int32_t p = cut * kCut + lane;
       const bool seen = p >= begin && p < all;
       float weights[kHeads] = {};
-      if (seen) score(query, place(p, false), d, weights);
+      const auto* v_of_lane = static_cast<const typename Format::Number*>(nullptr);
+      float2 scales = make_float2(1, 1);
+      if (seen && p == own_at) {
+        score<Own>(query, own, d, weights);
+      } else if (seen) {
+        const KvPlace place = place_of(heads, page_table, branch, p);
+        scales = Format::scales(heads, place, kv_head);
+        score<Format>(query, Format::vector(heads, place, kv_head, false), d, weights);
+        v_of_lane = Format::vector(heads, place, kv_head, true);
+      }
+      const float factor = call.scale * scales.x;
 #pragma unroll
       for (int h = 0; h < kHeads; ++h) {
-        const float s = seen ? weights[h] * call.scale : -CUDART_INF_F;
+        const float s = seen ? weights[h] * factor : -CUDART_INF_F;
         const float maximum = warp_max(s);
         weights[h] = seen && maximum > -CUDART_INF_F ? expf(s - maximum) : 0.0F;
         const float sum = warp_sum(weights[h]);
         if (lane == 0) extents[warp][h] = {maximum, sum};
+        weights[h] *= scales.y;
       }
       float2 values[kHeads][kPairs] = {};
-      const auto address = reinterpret_cast<unsigned long long>(seen ? place(p, true) : nullptr);
+      const auto address = reinterpret_cast<unsigned long long>(v_of_lane);
 #pragma unroll 8
       for (int key = 0; key < kCut; ++key) {
-        const auto* const v = reinterpret_cast<const __nv_bfloat16*>(__shfl_sync(~0u, address, key));
+        const auto* const v = reinterpret_cast<const typename Format::Number*>(__shfl_sync(~0u, address, key));
+        const bool is_own = cut * kCut + key == own_at;
         float2 loaded[kPairs];
 #pragma unroll
         for (int i = 0; i < kPairs; ++i) {
           const int32_t c = i * 64 + 2 * lane;
-          loaded[i] = v != nullptr && c < d ? __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(v + c))
-                                            : make_float2(0, 0);
+          loaded[i] = make_float2(0, 0);
+          if (v != nullptr && c < d) loaded[i] = unpack_bf16(Format::pair(v + c));
+          if (is_own && c < d) loaded[i] = unpack_bf16(Own::pair(own + d + c));
         }
 #pragma unroll
         for (int h = 0; h < kHeads; ++h) {
@@ -217,7 +226,7 @@ __global__ void __launch_bounds__(128) combine_kernel(const __grid_constant__ At
   }
 }
 
-template <int kPairs, int kHeads>
+template <class Format, int kPairs, int kHeads>
 void launch(cudaStream_t stream, const AttentionCall& call) {
   const int32_t d = call.heads.head_dim, group = call.heads.q_heads / call.heads.n_kv_heads;
   const int32_t blocks = call.heads.n_kv_heads * ((group + kHeads - 1) / kHeads);
@@ -228,7 +237,7 @@ void launch(cudaStream_t stream, const AttentionCall& call) {
   }
   const dim3 grid(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(blocks), static_cast<unsigned>(parts));
   const size_t shared = sizeof(float) * static_cast<size_t>(query_room(kHeads, d) + (kWarps * kHeads + 1) * d);
-  start(stream, {grid, kThreads, shared}, attention_kernel<kPairs, kHeads>, call);
+  start(stream, {grid, kThreads, shared}, attention_kernel<kPairs, kHeads, Format>, call);
   if (call.partial == nullptr) return;
   const dim3 all_heads(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(call.heads.q_heads));
   start(stream, {all_heads, 128}, combine_kernel, call);
@@ -248,10 +257,13 @@ void attention(cudaStream_t stream, const AttentionCall& call) {
   // Several heads together read keys and values once; where there are few rows, more blocks are worth more.
   const bool together =
       call.heads.q_heads > call.heads.n_kv_heads && int64_t{call.heads.rows} * call.heads.q_heads >= 256;
-  if (d <= 64) return together ? launch<1, 4>(stream, call) : launch<1, 1>(stream, call);
-  if (d <= 128) return together ? launch<2, 4>(stream, call) : launch<2, 1>(stream, call);
-  if (d <= 256) return launch<4, 1>(stream, call);
-  launch<8, 1>(stream, call);
+  with_format(call.heads.numbers, [&](auto format) {
+    using Format = decltype(format);
+    if (d <= 64) return together ? launch<Format, 1, 4>(stream, call) : launch<Format, 1, 1>(stream, call);
+    if (d <= 128) return together ? launch<Format, 2, 4>(stream, call) : launch<Format, 2, 1>(stream, call);
+    if (d <= 256) return launch<Format, 4, 1>(stream, call);
+    launch<Format, 8, 1>(stream, call);
+  });
 }
 
 }  // namespace ashlar::cuda

@@ -4,7 +4,7 @@
 
 #include <math_constants.h>
 
-#include "heads.cuh"
+#include "kv_numbers.cuh"
 
 namespace ashlar::cuda {
 

@@ -40,7 +40,7 @@ struct Shared {
   static constexpr int kPitch = kDim * 2 + 64;
   float sums[kTileWarps][kTileRows][kDim];  ///< of a cut each
   char queries[kTileRows * kPitch];
-  __nv_bfloat16 own[2][kDim];  ///< key and value of a row that sees itself
+  __align__(16) __nv_bfloat16 own[2][kDim];  ///< key and value of a row that sees itself
   Extent extents[kTileWarps][kTileRows];
   float scales[kTileWarps][kTileRows];
   KeyRange ranges[kTileRows];  ///< keys that a query sees
@@ -75,8 +75,9 @@ __device__ inline Tile tile_at(const WindowRow* rows, int32_t row, int32_t last)
 
 /// Where a thread's part of the scores lies in a tile: queries lane / 4 and lane / 4 + 8, keys 2 (lane % 4) and the
 /// next of each eight.
-template <int kDim, int kResident>
+template <int kDim, int kResident, class Format>
 struct Cut {
+  using Eight = typename Format::Eight;
   const AttentionCall& call;
   Shared<kDim>& shared;
   const int32_t* page_table;
@@ -84,41 +85,50 @@ struct Cut {
   int32_t kv_head;
   int32_t own_at;  ///< position that stands for the row's own key, or -1
 
-  __device__ __forceinline__ const __nv_bfloat16* place(int32_t p, bool value) const {
-    if (p == own_at) return shared.own[value ? 1 : 0];
-    if (p >= branch.first && p < branch.first + branch.n) {
-      return in_scratch(call.heads, branch.slots[p - branch.first], kv_head, value);
-    }
-    return in_pages(call.heads, page_table, p, kv_head, value);
+  /// The vector of a position that is not the row's own.
+  __device__ __forceinline__ const typename Format::Number* vector(int32_t p, bool value) const {
+    return Format::vector(call.heads, place_of(call.heads, page_table, branch, p), kv_head, value);
   }
 
   /// Sums and extents of the cut that begins at position `first`. queries: how many the tile has.
   __device__ __forceinline__ void run(int warp, int32_t first, const KeyRange& keys, int32_t queries) const {
     const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, c = lane % 4;
-    uint4 k[kCut / 8][kDim / 32];
+    const bool has_own = own_at >= first && own_at < first + kCut;
+    const auto is_there = [&](int32_t p) { return p >= keys.begin && p < keys.end && p != own_at; };
+    // Of a lane's key: what its score is multiplied by, and its weight.
+    float2 scales = make_float2(1, 1);
+    if (Format::kScaled) {
+      const int32_t p = first + lane;
+      if (is_there(p)) {
+        scales = Format::scales(call.heads, place_of(call.heads, page_table, branch, p), kv_head);
+      } else if (p != own_at) {
+        scales = make_float2(0, 0);
+      }
+    }
+    Eight k[kCut / 8][kDim / 32];
 #pragma unroll
     for (int j = 0; j < kCut / 8; ++j) {
       const int32_t p = first + 8 * j + g;
-      const bool there = p >= keys.begin && p < keys.end;
-      const __nv_bfloat16* const from = there ? place(p, false) + 8 * c : nullptr;
+      const bool there = is_there(p);
+      const auto* const from = there ? vector(p, false) + 8 * c : nullptr;
 #pragma unroll
       for (int i = 0; i < kDim / 32; ++i) {
-        k[j][i] = there ? *reinterpret_cast<const uint4*>(from + 32 * i) : make_uint4(0, 0, 0, 0);
+        k[j][i] = there ? *reinterpret_cast<const Eight*>(from + 32 * i) : Eight{};
       }
     }
     // Of 16 keys: 2 c, 2 c + 1, 2 c + 8, 2 c + 9, which are the inputs that a thread has of a step.
-    uint4 v[kCut / 16][4][kDim / 64];
+    Eight v[kCut / 16][4][kDim / 64];
     const auto load_values = [&] {
 #pragma unroll
       for (int t = 0; t < kCut / 16; ++t) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int32_t p = first + 16 * t + 2 * c + i % 2 + i / 2 * 8;
-          const bool there = p >= keys.begin && p < keys.end;
-          const __nv_bfloat16* const from = there ? place(p, true) + 8 * g : nullptr;
+          const bool there = is_there(p);
+          const auto* const from = there ? vector(p, true) + 8 * g : nullptr;
 #pragma unroll
           for (int b = 0; b < kDim / 64; ++b) {
-            v[t][i][b] = there ? *reinterpret_cast<const uint4*>(from + 64 * b) : make_uint4(0, 0, 0, 0);
+            v[t][i][b] = there ? *reinterpret_cast<const Eight*>(from + 64 * b) : Eight{};
           }
         }
       }
@@ -133,8 +143,12 @@ struct Cut {
       const uint4 high = *reinterpret_cast<const uint4*>(at + 8 * Shared<kDim>::kPitch);
 #pragma unroll
       for (int j = 0; j < kCut / 8; ++j) {
-        multiply(s[j], {low.x, high.x, low.y, high.y}, k[j][i].x, k[j][i].y);
-        multiply(s[j], {low.z, high.z, low.w, high.w}, k[j][i].z, k[j][i].w);
+        uint4 eight = Format::to_bf16(k[j][i]);
+        if (has_own && first + 8 * j + g == own_at) {
+          eight = *reinterpret_cast<const uint4*>(shared.own[0] + 32 * i + 8 * c);
+        }
+        multiply(s[j], {low.x, high.x, low.y, high.y}, eight.x, eight.y);
+        multiply(s[j], {low.z, high.z, low.w, high.w}, eight.z, eight.w);
       }
     }
 
@@ -143,6 +157,15 @@ struct Cut {
       load_values();
     }
 
+    float factors[kCut / 8][2];
+    float2 of_values[kCut / 8];
+#pragma unroll
+    for (int j = 0; j < kCut / 8; ++j) {
+      const int at = 8 * j + 2 * c;
+      const float factor = call.scale * scales.x;
+      factors[j][0] = Format::of_lane(factor, at), factors[j][1] = Format::of_lane(factor, at + 1);
+      of_values[j] = make_float2(Format::of_lane(scales.y, at), Format::of_lane(scales.y, at + 1));
+    }
     uint32_t weights[kCut / 8][2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -154,7 +177,7 @@ struct Cut {
         for (int e = 0; e < 2; ++e) {
           const int32_t p = first + 8 * j + 2 * c + e;
           float& score = s[j][2 * h + e];
-          score = p >= range.begin && p < range.end ? score * call.scale : -CUDART_INF_F;
+          score = p >= range.begin && p < range.end ? score * factors[j][e] : -CUDART_INF_F;
           highest = fmaxf(highest, score);
         }
       }
@@ -165,9 +188,7 @@ struct Cut {
       for (int j = 0; j < kCut / 8; ++j) {
         const float low = power_of_two((s[j][2 * h] - base) * CUDART_L2E_F);
         const float high = power_of_two((s[j][2 * h + 1] - base) * CUDART_L2E_F);
-        weights[j][h] = pack_bf16(low, high);
-        const float2 rounded = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(weights[j][h]));
-        sum += rounded.x + rounded.y;
+        weights[j][h] = Format::weigh(low, high, of_values[j], sum);
       }
       sum = quad_sum(sum);
       if (c == 0) shared.extents[warp][g + 8 * h] = {highest, sum};
@@ -176,12 +197,23 @@ struct Cut {
 #pragma unroll
     for (int b = 0; b < kDim / 64; ++b) {
       float o[8][4] = {};
+      uint4 eights[kCut / 16][4];
+#pragma unroll
+      for (int t = 0; t < kCut / 16; ++t) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          eights[t][i] = Format::to_bf16(v[t][i][b]);
+          if (has_own && first + 16 * t + 2 * c + i % 2 + i / 2 * 8 == own_at) {
+            eights[t][i] = *reinterpret_cast<const uint4*>(shared.own[1] + 64 * b + 8 * g);
+          }
+        }
+      }
 #pragma unroll
       for (int n = 0; n < 8; ++n) {
 #pragma unroll
         for (int t = 0; t < kCut / 16; ++t) {
           multiply(o[n], {weights[2 * t][0], weights[2 * t][1], weights[2 * t + 1][0], weights[2 * t + 1][1]},
-                   pair_of(v[t][0][b], v[t][1][b], n), pair_of(v[t][2][b], v[t][3][b], n));
+                   pair_of(eights[t][0], eights[t][1], n), pair_of(eights[t][2], eights[t][3], n));
         }
       }
       // Output 2 c + e of the eight of n is dimension 64 b + 8 (2 c + e) + n.

@@ -47,7 +47,7 @@ struct Windows {
 
 /// kResident: blocks on a multiprocessor. One alone has keys and values on their way together, two hide each other's
 /// waits.
-template <int kDim, int kResident>
+template <int kDim, int kResident, class Format>
 __global__ void __launch_bounds__(kThreads, kResident)
     tile_kernel(const __grid_constant__ AttentionCall call, const __grid_constant__ Windows windows) {
   constexpr int kQuads = kTileRows * kDim / 4;  // four dimensions of the answers of a tile
@@ -107,12 +107,12 @@ __global__ void __launch_bounds__(kThreads, kResident)
       const KeyRange keys = shared.window[tile.first - window + min(tid, queries - 1) / here].keys;
       shared.ranges[tid] = {keys.begin, keys.end + (alone ? 1 : 0)};
     }
-    const Cut<kDim, kResident> cut = {call,
-                                      shared,
-                                      heads.page_tables[table],
-                                      heads.branches != nullptr ? heads.branches[table] : Branch{0, 0, nullptr},
-                                      kv_head,
-                                      alone ? first_row.keys.end : -1};
+    const Cut<kDim, kResident, Format> cut = {call,
+                                              shared,
+                                              heads.page_tables[table],
+                                              heads.branches != nullptr ? heads.branches[table] : Branch{0, 0, nullptr},
+                                              kv_head,
+                                              alone ? first_row.keys.end : -1};
     __syncthreads();
 
     Extent total[kMine];
@@ -211,15 +211,15 @@ __global__ void __launch_bounds__(kThreads, kResident)
   }
 }
 
-template <int kDim, int kResident>
+template <int kDim, int kResident, class Format>
 void launch(cudaStream_t stream, dim3 grid, const AttentionCall& call, const Windows& windows) {
   constexpr size_t kShared = sizeof(Shared<kDim>);
   static OncePerDevice allowed;
-  allow_shared_bytes(allowed, tile_kernel<kDim, kResident>, static_cast<int>(kShared));
-  start(stream, {grid, kThreads, kShared}, tile_kernel<kDim, kResident>, call, windows);
+  allow_shared_bytes(allowed, tile_kernel<kDim, kResident, Format>, static_cast<int>(kShared));
+  start(stream, {grid, kThreads, kShared}, tile_kernel<kDim, kResident, Format>, call, windows);
 }
 
-template <int kDim>
+template <int kDim, class Format>
 void launch(cudaStream_t stream, const AttentionCall& call) {
   const HeadsCall& heads = call.heads;
   const int32_t group = heads.q_heads / heads.n_kv_heads;
@@ -239,13 +239,16 @@ void launch(cudaStream_t stream, const AttentionCall& call) {
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(columns), static_cast<unsigned>(segments));
   // Rows of a sequence share tiles, so that there may be fewer with work.
   const bool alone = heads.rows * columns * segments <= kEnoughBlocks / 2;
-  alone ? launch<kDim, 1>(stream, grid, call, windows) : launch<kDim, 2>(stream, grid, call, windows);
+  alone ? launch<kDim, 1, Format>(stream, grid, call, windows) : launch<kDim, 2, Format>(stream, grid, call, windows);
 }
 
 }  // namespace
 
 void attention_tiles(cudaStream_t stream, const AttentionCall& call) {
-  call.heads.head_dim == 64 ? launch<64>(stream, call) : launch<128>(stream, call);
+  with_format(call.heads.numbers, [&](auto format) {
+    using Format = decltype(format);
+    call.heads.head_dim == 64 ? launch<64, Format>(stream, call) : launch<128, Format>(stream, call);
+  });
 }
 
 }  // namespace ashlar::cuda

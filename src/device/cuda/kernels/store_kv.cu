@@ -2,7 +2,7 @@
 // Queries, keys and values are finished and stored: a warp has a head of a row, or some heads where there are many
 // rows. Either way lane l has elements l, l + 32, ... of a head, whose squares it adds up in this order.
 
-#include "heads.cuh"
+#include "kv_numbers.cuh"
 
 namespace ashlar::cuda {
 namespace {
@@ -13,15 +13,11 @@ constexpr int kMaxHeadDim = 512;  ///< as device/rows.h has it
 constexpr int kTogether = 4;
 constexpr int64_t kManyHeads = 8192;
 
-/// Where a head of keys or values of a row is kept; null: nowhere, as those of a row without KV and queries.
-__device__ __forceinline__ __nv_bfloat16* place_of(const HeadsCall& heads, int32_t row, int32_t head,
-                                                   int32_t position) {
-  if (head < heads.q_heads || (heads.without_kv != nullptr && heads.without_kv[row] != 0)) return nullptr;
-  const int32_t kv_head = (head - heads.q_heads) % heads.n_kv_heads;
-  const bool is_value = head >= heads.q_heads + heads.n_kv_heads;
+/// Where a head of keys or values of a row is kept; page null: nowhere, as those of a row without KV and queries.
+__device__ __forceinline__ KvPlace place_of(const HeadsCall& heads, int32_t row, int32_t head, int32_t position) {
+  if (head < heads.q_heads || (heads.without_kv != nullptr && heads.without_kv[row] != 0)) return {nullptr, 0};
   const int32_t slot = heads.scratch_slots != nullptr ? heads.scratch_slots[row] : -1;
-  return slot >= 0 ? in_scratch(heads, slot, kv_head, is_value)
-                   : in_pages(heads, heads.page_tables[heads.tables[row]], position, kv_head, is_value);
+  return slot >= 0 ? in_scratch(heads, slot) : in_pages(heads, heads.page_tables[heads.tables[row]], position);
 }
 
 /// What a head of queries is multiplied by once it is rotated; 1 of keys, which are stored as they were.
@@ -29,6 +25,7 @@ __device__ __forceinline__ float query_scale(const StoreCall& call, int32_t head
   return head < call.heads.q_heads && call.query_scales != nullptr ? call.query_scales[position] : 1.0F;
 }
 
+template <class Format>
 __global__ void __launch_bounds__(32 * kWarps) store_kernel(const __grid_constant__ StoreCall call) {
   __shared__ float numbers[kWarps][kMaxHeadDim];
   constexpr int kPairs = kMaxHeadDim / 64;  // of a lane, that are turned
@@ -43,7 +40,7 @@ __global__ void __launch_bounds__(32 * kWarps) store_kernel(const __grid_constan
   const bool is_value = head >= heads.q_heads + heads.n_kv_heads;
   auto* const at = static_cast<__nv_bfloat16*>(heads.qkv) + row * heads.stride + int64_t{head} * d;
   // Where a row goes and how far it is turned was uploaded, and no kernel writes it.
-  __nv_bfloat16* const to = place_of(heads, row, head, position);
+  const KvPlace to = place_of(heads, row, head, position);
   const int32_t half = call.rotary_dim / 2;
   float cos[kPairs], sin[kPairs];
   if (!is_value) {
@@ -80,13 +77,14 @@ __global__ void __launch_bounds__(32 * kWarps) store_kernel(const __grid_constan
     const float scale = query_scale(call, head, position);
     for (int32_t i = lane; i < d; i += 32) at[i] = __float2bfloat16_rn(x[i] * scale);
   }
-  if (to == nullptr) return;
-  for (int32_t i = lane; i < d; i += 32) to[i] = __float2bfloat16_rn(x[i]);
+  if (to.page == nullptr) return;
+  Format::template keep<kMaxHeadDim / 32>(heads, to, (head - heads.q_heads) % heads.n_kv_heads, is_value,
+                                          [&](int j) { return x[lane + 32 * j]; });
 }
 
 /// The same for head_dim = rotary_dim = 32 * kMine: what is turned together lies in one lane, and the loads of several
 /// heads are on their way at a time.
-template <int kMine>
+template <int kMine, class Format>
 __global__ void __launch_bounds__(32 * kWarps) store_together_kernel(const __grid_constant__ StoreCall call) {
   constexpr int32_t kDim = 32 * kMine;
   begin_kernel();
@@ -138,42 +136,63 @@ __global__ void __launch_bounds__(32 * kWarps) store_together_kernel(const __gri
 #pragma unroll
       for (int j = 0; j < kMine; ++j) at[n * kDim + 32 * j] = __float2bfloat16_rn(x[n][j] * query);
     }
-    __nv_bfloat16* const to = place_of(heads, row, head, position);
-    if (to == nullptr) continue;
-#pragma unroll
-    for (int j = 0; j < kMine; ++j) to[32 * j + lane] = __float2bfloat16_rn(x[n][j]);
+    const KvPlace to = place_of(heads, row, head, position);
+    if (to.page == nullptr) continue;
+    Format::template keep<kMine>(heads, to, (head - heads.q_heads) % heads.n_kv_heads, head >= values,
+                                 [&](int j) { return x[n][j]; });
   }
 }
 
+template <class Format>
 __global__ void commit_kernel(const __grid_constant__ HeadsCall heads, Branch branch, const int32_t* page_table) {
   begin_kernel();
   const auto i = static_cast<int32_t>(blockIdx.x), kv_head = static_cast<int32_t>(blockIdx.y);
+  const KvPlace from = in_scratch(heads, branch.slots[i]), to = in_pages(heads, page_table, branch.first + i);
   for (const bool value : {false, true}) {
-    const __nv_bfloat16* const from = in_scratch(heads, branch.slots[i], kv_head, value);
-    __nv_bfloat16* const to = in_pages(heads, page_table, branch.first + i, kv_head, value);
+    const auto* const numbers = Format::vector(heads, from, kv_head, value);
+    auto* const kept = Format::vector(heads, to, kv_head, value);
     for (int32_t c = static_cast<int32_t>(threadIdx.x); c < heads.head_dim; c += static_cast<int32_t>(blockDim.x)) {
-      to[c] = from[c];
+      kept[c] = numbers[c];
     }
   }
+  if (threadIdx.x == 0) Format::copy_scales(heads, from, to, kv_head);
 }
 
-}  // namespace
-
-void store_kv(cudaStream_t stream, const StoreCall& call) {
+template <class Format>
+void store_as(cudaStream_t stream, const StoreCall& call) {
   const int32_t n_heads = call.heads.q_heads + 2 * call.heads.n_kv_heads, d = call.heads.head_dim;
   const int64_t heads = int64_t{call.heads.rows} * n_heads;
   if (heads >= kManyHeads && call.rotary_dim == d && (d == 64 || d == 128)) {
     const Blocks blocks = {blocks_for(call.heads.rows * blocks_for(n_heads, kTogether), kWarps), 32 * kWarps};
-    d == 64 ? start(stream, blocks, store_together_kernel<2>, call)
-            : start(stream, blocks, store_together_kernel<4>, call);
+    d == 64 ? start(stream, blocks, store_together_kernel<2, Format>, call)
+            : start(stream, blocks, store_together_kernel<4, Format>, call);
     return;
   }
-  start(stream, {blocks_for(heads, kWarps), 32 * kWarps}, store_kernel, call);
+  start(stream, {blocks_for(heads, kWarps), 32 * kWarps}, store_kernel<Format>, call);
+}
+
+}  // namespace
+
+int64_t kv_page_bytes(KvNumbers numbers, int32_t n_kv_heads, int32_t head_dim) {
+  int64_t bytes = 0;
+  with_format(numbers, [&](auto format) {
+    using Format = decltype(format);
+    const int64_t vector = int64_t{head_dim} * static_cast<int64_t>(sizeof(typename Format::Number)) +
+                           (Format::kScaled ? static_cast<int64_t>(sizeof(float)) : 0);
+    bytes = 2 * n_kv_heads * kPageTokens * vector;
+  });
+  return bytes;
+}
+
+void store_kv(cudaStream_t stream, const StoreCall& call) {
+  with_format(call.heads.numbers, [&](auto format) { store_as<decltype(format)>(stream, call); });
 }
 
 void commit_kv(cudaStream_t stream, const HeadsCall& heads, const Branch& branch, const int32_t* page_table) {
   const dim3 grid(static_cast<unsigned>(branch.n), static_cast<unsigned>(heads.n_kv_heads));
-  start(stream, {grid, 64}, commit_kernel, heads, branch, page_table);
+  with_format(heads.numbers, [&](auto format) {
+    start(stream, {grid, 64}, commit_kernel<decltype(format)>, heads, branch, page_table);
+  });
 }
 
 }  // namespace ashlar::cuda
