@@ -13,8 +13,8 @@ namespace ashlar {
 /// asked before weights are loaded: a length of millions is easily written into a config.json.
 void check_rope_size(const std::filesystem::path& folder, const StackConfig& stack, int32_t max_positions);
 
-/// Cosines and sines for positions [0, max_positions) in device memory, scaling included, and what queries grow by. Sources: the rope
-/// initialisers of Hugging Face transformers; for yarn Peng et al. 2023 (arXiv 2309.00071).
+/// Cosines and sines for positions [0, max_positions) in device memory, scaling included, and what queries grow by.
+/// Sources: the rope initialisers of Hugging Face transformers; for yarn Peng et al. 2023 (arXiv 2309.00071).
 class Rope {
  public:
   Rope(Ops& ops, const RopeConfig& config, int32_t head_dim, int32_t max_positions);

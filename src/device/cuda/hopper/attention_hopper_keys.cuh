@@ -47,7 +47,7 @@ struct HopperKeys {
   static constexpr int kColumns = kDim / 64;          // of 128 bytes
   static constexpr int kEightKeys = kColumns * 1024;  // bytes
   static constexpr int kTileBytes = kKeys * kDim * 2;
-  /// Of codes, a stage of keys has two floats a key behind its tile: what scores are multiplied by, and weights.
+  /// Of codes, a stage of keys has two floats a key after its tile: what scores are multiplied by, and weights.
   static constexpr int kStageBytes = kTileBytes + (Format::kScaled ? 1024 : 0);
   static constexpr int kStages = kDim == 128 ? (Format::kScaled ? 5 : 6) : 8;
   static_assert(kStages >= 4);  // keys of a segment stay until its weights are there
