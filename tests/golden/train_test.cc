@@ -117,8 +117,14 @@ TEST_P(Training, TenStepsAgree) {
   // What is rounded goes through random convolutions and a choice of candidates, and grows from step to step. One H200
   // was off by up to 2 % of the loss and 6 % of the norm in f32, 6 % and 15 % in bf16.
   const bool grows = golden_.shape.convolutions || golden_.shape.selector;
-  const double of_loss = grows ? bound(1e-4, 5e-2, 0.1) : bound(1e-4, 3e-3, 1e-2);
-  const double of_norm = jumps || grows ? bound(1e-3, 0.2, grows ? 0.3 : 0.2) : bound(1e-3, 1e-2, 3e-2);
+  double of_loss = grows ? bound(1e-4, 5e-2, 0.1) : bound(1e-4, 3e-3, 1e-2);
+  double of_norm = jumps || grows ? bound(1e-3, 0.2, grows ? 0.3 : 0.2) : bound(1e-3, 1e-2, 3e-2);
+  // A chain's steps read what the ones before left, with their rounding. One H200 was off by up to 0.8 % of the loss
+  // and 4 % of the norm.
+  if (golden_.make_network == make_eagle3_network) {
+    of_loss = bound(1e-4, 2e-2, 2e-2);
+    of_norm = bound(1e-3, 0.1, 0.1);
+  }
   for (size_t step = 0; step < steps.size(); ++step) {
     SCOPED_TRACE("step " + std::to_string(step));
     EXPECT_NEAR(golden_.settings.learning_rate_at(static_cast<int64_t>(step)),
