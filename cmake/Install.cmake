@@ -8,6 +8,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/ DESTINATION ${CMAKE_INSTALL_DATA
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/ashlar.toml ${PROJECT_SOURCE_DIR}/packaging/prometheus.yml
               ${PROJECT_SOURCE_DIR}/packaging/grafana-dashboard.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+              ${PROJECT_SOURCE_DIR}/packaging/copyright
         DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
 install(CODE "set(unit ${PROJECT_SOURCE_DIR}/packaging/ashlar.service)
@@ -46,5 +47,16 @@ endif()
 
 ashlar_install_output(ashlar.1 ${CMAKE_INSTALL_MANDIR}/man1 man)
 ashlar_install_output(ashlar ${CMAKE_INSTALL_DATADIR}/bash-completion/completions completion bash)
-ashlar_install_output(_ashlar ${CMAKE_INSTALL_DATADIR}/zsh/site-functions completion zsh)
+# Debian's zsh reads vendor-completions in /usr, and site-functions in /usr/local alone.
+set(zsh_in_usr site-functions)
+if(EXISTS /etc/debian_version)
+  set(zsh_in_usr vendor-completions)
+endif()
+install(CODE "set(zsh_folder site-functions)
+if(CMAKE_INSTALL_PREFIX STREQUAL \"/usr\")
+  set(zsh_folder ${zsh_in_usr})
+endif()
+execute_process(COMMAND \"$<TARGET_FILE:ashlar>\" completion zsh OUTPUT_FILE \"${PROJECT_BINARY_DIR}/installed/_ashlar\"
+  COMMAND_ERROR_IS_FATAL ANY)
+file(INSTALL \"${PROJECT_BINARY_DIR}/installed/_ashlar\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/\${zsh_folder}\")")
 ashlar_install_output(ashlar.fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d completion fish)

@@ -17,6 +17,7 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL OFF)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS ca-certificates) # to pull models
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON) # needs dpkg-dev: the libraries it depends on, by their packages
 # With it the unit gets the prefix that the package's files have in the end, not that of the folder they are gathered in.
 set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/cmake/PackageOptions.cmake)

@@ -13,8 +13,9 @@ tarball=$(echo "$work"/ashlar-*.tar.gz)
 [ -f "$deb" ] && [ -f "$tarball" ] || fail "a package is missing: $(ls "$work")"
 
 dpkg-deb --contents "$deb" | awk '{print $6}' > "$work/contents"
-for file in bin/ashlar lib/systemd/system/ashlar.service share/man/man1/ashlar.1 share/doc/ashlar/LICENSE \
-  share/doc/ashlar/docs/serving.md share/doc/ashlar/examples/grafana-dashboard.json share/ashlar/models/pebble-11m/config.json; do
+for file in bin/ashlar lib/systemd/system/ashlar.service share/man/man1/ashlar.1 share/doc/ashlar/LICENSE share/doc/ashlar/copyright \
+  share/doc/ashlar/docs/serving.md share/doc/ashlar/examples/grafana-dashboard.json share/ashlar/models/pebble-11m/config.json \
+  share/zsh/vendor-completions/_ashlar; do
   grep -qx "\./usr/$file" "$work/contents" || fail "$file is not in the .deb"
 done
 grep -vE '^\./(usr/.*)?$' "$work/contents" | grep . && fail "files outside of /usr"
