@@ -49,7 +49,7 @@ function numbers(seed) {
     return (state >> 8) % n;
   };
 }
-const kBits = ['*', '**', '_', '`', '```', '```py\n', '~~', '[', '](', 'https://a.example', ')', '\n', '\n', '\n\n', '- ', '  ', '1. ', '2) ',
+const kBits = ['[ ] ', '- [x] ', '*', '**', '_', '`', '```', '```py\n', '~~', '[', '](', 'https://a.example', ')', '\n', '\n', '\n\n', '- ', '  ', '1. ', '2) ',
   '> ', '# ', '|', '|-|-|\n', '---', '$', '\\', '\\(', '<br>', 'word', ' ', 'two words', 'π', '"', '0.5', 'def f(): # x', '"""', '/*', '&'];
 const textOf = (next, n) => Array.from({ length: n }, () => kBits[next(kBits.length)]).join('');
 
@@ -102,6 +102,15 @@ test('reports each unmasked run once, when it is first drawn', () => {
   }
   assert.deepEqual(seen, ['**a', 'b', ' c', 'd']);
   assert.match(serialise(root), /<strong><span class="unmasked even" data-block="1" data-pass="1"[^>]*>a<\/span>/);
+});
+
+test('draws tasks as boxes of text, ticked or not', () => {
+  const root = ofText('- [ ] buy **milk**\n- [x] sleep\n- [X](https://a.example) [y]\n- [ ]\n- [x]word\n\n1. [x] first\n\n   more\n\n- [ ] <img src=x onerror=alert(1)>\n- [x] # big');
+  const items = serialise(root).match(/<li[^]*?(?=<\/li>)/g);
+  assert.deepEqual(items.map((item) => /<li class="task"/.test(item)), [true, true, false, false, false, true, true, true]);
+  assert.deepEqual(items.map((item) => /aria-label="([^"]*)"/.exec(item)?.[1]), ['To do: ', 'Done: ', undefined, undefined, undefined, 'Done: ', 'To do: ', 'Done: ']);
+  assert.match(root.textContent, /\u2610 buy milk\s*\u2611 sleep/);
+  assert.doesNotMatch(serialise(root), /<(input|img)/);
 });
 
 test('leaves text that is no markdown as it stands', () => {

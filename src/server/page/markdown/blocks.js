@@ -104,6 +104,19 @@ function itemsOf(lines) {
   return { first, items };
 }
 
+/** An item of a list. One that begins with [ ] or [x] is a task: a box that is empty or ticked, and nothing to press. */
+function itemNode(lines, cut, depth) {
+  const task = /^\[([ xX])\][ \t]+(?=\S)/.exec(lines[0].text);
+  if (!task) return node('li', {}, blockNodes(lines, cut, depth + 1));
+  const done = task[1] !== ' ';
+  const box = node('span', { class: 'box', role: 'img', 'aria-label': done ? 'Done: ' : 'To do: ' }, [textNode(done ? '\u2611 ' : '\u2610 ')]);
+  const kids = blockNodes([strip(lines[0], 0, task[0].length), ...lines.slice(1)], cut, depth + 1);
+  // The box stands in the line of the item's first words.
+  if (kids[0]?.tag === 'p') kids[0].kids.unshift(box);
+  else kids.unshift(box);
+  return node('li', { class: 'task' }, kids);
+}
+
 function listNode(lines, cut, depth) {
   const { first, items } = itemsOf(lines);
   const loose = items.some((item, i) => {
@@ -112,7 +125,7 @@ function listNode(lines, cut, depth) {
   });
   const attributes = first.ordered && first.number !== 1 ? { start: first.number } : {};
   if (loose) attributes.class = 'loose';
-  return node(first.ordered ? 'ol' : 'ul', attributes, items.map((item) => node('li', {}, blockNodes(item, cut, depth + 1))));
+  return node(first.ordered ? 'ol' : 'ul', attributes, items.map((item) => itemNode(item, cut, depth)));
 }
 
 function rowNode(line, alignments, cut, tag) {
