@@ -123,9 +123,8 @@ std::string divergence_text(const LogitDivergence& result, const PerplexityOptio
          fixed(quantile(result.of, 0.5), 6) + ", 99 % below " + fixed(quantile(result.of, 0.99), 6) + ", largest " +
          fixed(quantile(result.of, 1), 6) + "\n" + percent(result.same_top) +
          " of the likeliest tokens are the same\nperplexity " + fixed(std::exp(result.nll.value), 4) + ", against " +
-         fixed(std::exp(result.base_nll.value), 4) + "\n" + std::to_string(result.tokens()) +
-         " tokens, the second halves of " + std::to_string(result.windows) + " windows of " +
-         std::to_string(options.window) + "\n";
+         fixed(std::exp(result.base_nll.value), 4) + "\n" + std::to_string(result.tokens()) + " tokens, " +
+         windows_text(result.windows, options.window) + "\n";
 }
 
 Json divergence_json(const LogitDivergence& result, const PerplexityOptions& options) {

@@ -55,13 +55,18 @@ Perplexity measure_perplexity(Engine& engine, const std::vector<std::vector<int3
   return result;
 }
 
+std::string windows_text(int64_t windows, int32_t window) {
+  const std::string count = windows == 1 ? "half of a window" : "halves of " + std::to_string(windows) + " windows";
+  return "the second " + count + " of " + std::to_string(window);
+}
+
 std::string perplexity_text(const Perplexity& result, const PerplexityOptions& options) {
   const double tokens = static_cast<double>(result.windows) * options.window;
   const std::string error = result.nll.has_error() ? " +- " + fixed(result.error(), 4) : "";
   return "perplexity " + fixed(result.value(), 4) + error + " (" + fixed(result.nll.value, 4) + " nats a token)\n" +
          percent(result.top_share) + " of the tokens were the likeliest\n" + std::to_string(result.tokens) +
-         " tokens, the second halves of " + std::to_string(result.windows) + " windows of " +
-         std::to_string(options.window) + "; " + three_digits(tokens / result.seconds) + " tokens/s\n";
+         " tokens, " + windows_text(result.windows, options.window) + "; " + three_digits(tokens / result.seconds) +
+         " tokens/s\n";
 }
 
 Json perplexity_json(const Perplexity& result, const PerplexityOptions& options) {

@@ -39,6 +39,9 @@ struct Perplexity {
 Perplexity measure_perplexity(Engine& engine, const std::vector<std::vector<int32_t>>& windows,
                               const PerplexityOptions& options, const OnCompleted& progress);
 
+/// What was counted: "the second halves of 3 windows of 512".
+std::string windows_text(int64_t windows, int32_t window);
+
 std::string perplexity_text(const Perplexity& result, const PerplexityOptions& options);
 Json perplexity_json(const Perplexity& result, const PerplexityOptions& options);
 
