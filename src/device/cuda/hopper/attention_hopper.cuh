@@ -31,10 +31,11 @@ struct HopperAttention {
   static constexpr int kQueryColumnBytes = 64 * 128;
   static constexpr int kQueryBytes = kColumns * kQueryColumnBytes;  // of a warpgroup
   static constexpr int kConsumers = 256;
-  static constexpr int kThreads = kConsumers + 128;
-  // Codes go through registers, which copies do not. Together as many as 384 threads of 168.
-  static constexpr int kProducerRegisters = Format::kScaled ? 56 : 40;
-  static constexpr int kConsumerRegisters = Format::kScaled ? 224 : 232;
+  static constexpr int kProducers = 32 * Keys::kProducerWarps;
+  static constexpr int kThreads = kConsumers + kProducers;
+  // Together as many as the threads have at the start.
+  static constexpr int kProducerRegisters = 40;
+  static constexpr int kConsumerRegisters = Format::kScaled ? 216 : 232;
   static constexpr int kSharedBytes = 1024 + Keys::kStages * (Keys::kStageBytes + 16) + 2 * kQueryBytes;
 
   /// An operand whose rows are 128 bytes, eight of them an atom. leading, stride: bytes between atoms.
@@ -243,7 +244,7 @@ struct HopperAttention {
     Ring ring = {stages, barriers, barriers + Keys::kStages};
     if (threadIdx.x == 0) {
       for (int i = 0; i < Keys::kStages; ++i) {
-        barrier_init(&ring.full[i], 128);
+        barrier_init(&ring.full[i], kProducers);
         barrier_init(&ring.empty[i], kConsumers / 32);
       }
       barrier_init_fence();

@@ -52,6 +52,10 @@ struct HopperKeys {
   static constexpr int kStages = kDim == 128 ? (Format::kScaled ? 5 : 6) : 8;
   static_assert(kStages >= 4);  // keys of a segment stay until its weights are there
 
+  /// Codes go through registers, so that more warps wait for them.
+  static constexpr int kProducerWarps = Format::kScaled ? 8 : 4;
+  static constexpr int kWarpPages = kKeys / kPageTokens / kProducerWarps;  // of a stage
+
   struct Ring {
     char* stages;
     uint64_t* full;   ///< every producing thread has seen its copies arrive
@@ -141,16 +145,16 @@ struct HopperKeys {
   using Eight = typename Format::Eight;
 
   struct Codes {
-    Eight eights[2][kTurns];
+    Eight eights[kWarpPages][kTurns];
     float2 scales;
   };
 
-  /// Codes of the warp's two pages; with keys the scales, of a key a lane.
+  /// Codes of the warp's pages; with keys the scales, of a key a lane.
   template <bool kValue>
   static __device__ __forceinline__ void load_codes(const AttentionCall& call, const KeySource& source,
                                                     const KeyRange& keys, char* pages, int32_t segment, int half,
                                                     Codes& to) {
-    const int warp = static_cast<int>(threadIdx.x) / 32 % 4, lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp = static_cast<int>(threadIdx.x) / 32 % kProducerWarps, lane = static_cast<int>(threadIdx.x) % 32;
     const auto address_of = [&](int of_segment) {
       return reinterpret_cast<char*>(__shfl_sync(~0u, reinterpret_cast<unsigned long long>(pages), of_segment));
     };
@@ -160,8 +164,8 @@ struct HopperKeys {
       return {page, p % kPageTokens};
     };
 #pragma unroll
-    for (int t = 0; t < 2; ++t) {
-      const int of_segment = 8 * half + 2 * warp + t;
+    for (int t = 0; t < kWarpPages; ++t) {
+      const int of_segment = 8 * half + kWarpPages * warp + t;
       const int32_t first = segment + of_segment * kPageTokens, end = first + kPageTokens;
       char* const page = address_of(of_segment);
       const bool whole = first >= keys.begin && end <= keys.end &&
@@ -180,8 +184,9 @@ struct HopperKeys {
       }
     }
     if (kValue) return;
-    char* const page = address_of(8 * half + 2 * warp + lane / kPageTokens);
-    const int32_t p = segment + half * kKeys + 32 * warp + lane;
+    const int key = kWarpPages * kPageTokens * warp + lane % (kWarpPages * kPageTokens);
+    char* const page = address_of(8 * half + key / kPageTokens);
+    const int32_t p = segment + half * kKeys + key;
     to.scales = make_float2(0, 0);
     if (p < keys.begin || p >= keys.end) return;
     to.scales = Format::scales(call.heads, place(page, p), source.kv_head);
@@ -190,11 +195,11 @@ struct HopperKeys {
 
   template <bool kValue>
   static __device__ __forceinline__ void store_codes(const Codes& from, const Ring& ring) {
-    const int warp = static_cast<int>(threadIdx.x) / 32 % 4, lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp = static_cast<int>(threadIdx.x) / 32 % kProducerWarps, lane = static_cast<int>(threadIdx.x) % 32;
     const int piece = lane % kEights;
 #pragma unroll
-    for (int t = 0; t < 2; ++t) {
-      const uint32_t to = shared_address(ring.stage()) + (2 * warp + t) * 2 * kEightKeys;
+    for (int t = 0; t < kWarpPages; ++t) {
+      const uint32_t to = shared_address(ring.stage()) + (kWarpPages * warp + t) * 2 * kEightKeys;
 #pragma unroll
       for (int r = 0; r < kTurns; ++r) {
         const int row = r * kRowsAtOnce + lane / kEights;
@@ -208,7 +213,8 @@ struct HopperKeys {
         }
       }
     }
-    if (!kValue) ring.scales()[32 * warp + lane] = from.scales;
+    constexpr int kWarpKeys = kWarpPages * kPageTokens;
+    if (!kValue && lane < kWarpKeys) ring.scales()[kWarpKeys * warp + lane] = from.scales;
   }
 
   /// A stage's numbers are on their way while it is still in use.

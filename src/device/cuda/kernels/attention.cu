@@ -69,11 +69,12 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
   constexpr int kMine = (64 * kPairs * kHeads + kThreads - 1) / kThreads;  // elements of the answer of a thread
   extern __shared__ __align__(16) float shared[];
   __shared__ Extent extents[kWarps][kHeads];
+  __shared__ float own_scales[2];
   const HeadsCall& heads = call.heads;
   const int32_t d = heads.head_dim;
   float* const query = shared;                         // [kHeads, head_dim]
   float* const sums = shared + query_room(kHeads, d);  // [kWarps, kHeads, head_dim]: of a cut each
-  // The row's own key and value, which lie at any address in the call's rows, and are never codes.
+  // The row's own key and value, which lie at any address in the call's rows, as bf16 that they would be read as.
   using Own = KvFormat<KvNumbers::kBF16>;
   auto* const own = reinterpret_cast<__nv_bfloat16*>(sums + kWarps * kHeads * d);  // [2, head_dim]
 
@@ -87,9 +88,12 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
   const bool sees_itself = heads.without_kv != nullptr && heads.without_kv[row] != 0;
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < kHeads * d; i += kThreads) {
     query[i] = i < here * d ? __bfloat162float(in_row[int64_t{first_head} * d + i]) : 0.0F;
-    if (!sees_itself || i >= d) continue;
-    own[i] = in_row[(int64_t{heads.q_heads} + kv_head) * d + i];
-    own[d + i] = in_row[(int64_t{heads.q_heads} + heads.n_kv_heads + kv_head) * d + i];
+  }
+  if (sees_itself && warp < 2) {
+    const auto* const from = in_row + (int64_t{heads.q_heads} + warp * heads.n_kv_heads + kv_head) * d + lane;
+    const float scale = Format::template read_back<kMaxHeadDim / 32>(
+        d, [&](int j) { return __bfloat162float(from[32 * j]); }, own + warp * d);
+    if (lane == 0) own_scales[warp] = scale;
   }
   __syncthreads();
 
@@ -118,6 +122,7 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
       float2 scales = make_float2(1, 1);
       if (seen && p == own_at) {
         score<Own>(query, own, d, weights);
+        scales = make_float2(own_scales[0], own_scales[1]);
       } else if (seen) {
         const KvPlace place = place_of(heads, page_table, branch, p);
         scales = Format::scales(heads, place, kv_head);

@@ -41,6 +41,7 @@ struct Shared {
   float sums[kTileWarps][kTileRows][kDim];  ///< of a cut each
   char queries[kTileRows * kPitch];
   __align__(16) __nv_bfloat16 own[2][kDim];  ///< key and value of a row that sees itself
+  float own_scales[2];
   Extent extents[kTileWarps][kTileRows];
   float scales[kTileWarps][kTileRows];
   KeyRange ranges[kTileRows];  ///< keys that a query sees
@@ -101,8 +102,8 @@ struct Cut {
       const int32_t p = first + lane;
       if (is_there(p)) {
         scales = Format::scales(call.heads, place_of(call.heads, page_table, branch, p), kv_head);
-      } else if (p != own_at) {
-        scales = make_float2(0, 0);
+      } else {
+        scales = p == own_at ? make_float2(shared.own_scales[0], shared.own_scales[1]) : make_float2(0, 0);
       }
     }
     Eight k[kCut / 8][kDim / 32];

@@ -99,9 +99,12 @@ __global__ void __launch_bounds__(kThreads, kResident)
       }
       *reinterpret_cast<__nv_bfloat16*>(shared.queries + query * Shared<kDim>::kPitch + 2 * d) = value;
     }
-    if (alone && tid < 2 * kDim) {
-      const int32_t head = heads.q_heads + tid / kDim * heads.n_kv_heads + kv_head;
-      shared.own[tid / kDim][tid % kDim] = rows[tile.first * heads.stride + int64_t{head} * kDim + tid % kDim];
+    if (alone && warp < 2) {
+      const int32_t head = heads.q_heads + warp * heads.n_kv_heads + kv_head;
+      const auto* const from = rows + tile.first * heads.stride + int64_t{head} * kDim + tid % 32;
+      const float scale = Format::template read_back<kDim / 32>(
+          kDim, [&](int j) { return __bfloat162float(from[32 * j]); }, shared.own[warp]);
+      if (tid % 32 == 0) shared.own_scales[warp] = scale;
     }
     if (tid < kTileRows) {
       const KeyRange keys = shared.window[tile.first - window + min(tid, queries - 1) / here].keys;

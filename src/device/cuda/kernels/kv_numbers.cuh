@@ -60,6 +60,17 @@ struct KvFormat<KvNumbers::kBF16> {
     }
   }
   static __device__ __forceinline__ void copy_scales(const HeadsCall&, const KvPlace&, const KvPlace&, int32_t) {}
+  /// The vector as bf16 that it is read as, to `to`; returns its scale. Of a row that is not kept.
+  template <int kMost, class Element>
+  static __device__ __forceinline__ float read_back(int32_t head_dim, const Element& x, __nv_bfloat16* to) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int j = 0; j < kMost; ++j) {
+      if (lane + 32 * j >= head_dim) break;
+      to[lane + 32 * j] = __float2bfloat16_rn(x(j));
+    }
+    return 1;
+  }
 };
 
 /// code = round(x / scale) with scale = max |x| / 127, by the same operations as Int8Codec of device/kv/kv_codec.cc.
@@ -105,32 +116,42 @@ struct KvFormat<KvNumbers::kInt8> {
     return pack_bf16(low * scales.x, high * scales.y);
   }
 
-  template <int kMost, class Element>
-  static __device__ __forceinline__ void keep(const HeadsCall& call, const KvPlace& place, int32_t kv_head, bool value,
-                                              const Element& x) {
+  /// write(i, code) of each element i of this lane. Returns the scale.
+  template <int kMost, class Element, class Write>
+  static __device__ __forceinline__ float encode(int32_t head_dim, const Element& x, const Write& write) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     float highest = 0, zero = 0;  // the latter no number if one of x is none, as the maximum might not be
 #pragma unroll
     for (int j = 0; j < kMost; ++j) {
-      if (lane + 32 * j >= call.head_dim) break;
+      if (lane + 32 * j >= head_dim) break;
       highest = fmaxf(highest, fabsf(x(j)));
       zero += x(j) * 0.0F;
     }
     highest = warp_max(highest);
     zero = warp_sum(zero);
     constexpr float kLeast = 1e-30F;  // all less is zero: its inverse is no number
-    const float scale_of_all = (highest < kLeast ? 0.0F : highest / 127.0F) + zero;
-    const float inverse = scale_of_all > 0 ? 127.0F / highest : 0.0F;
-    Number* const to = vector(call, place, kv_head, value);
+    const float scale = (highest < kLeast ? 0.0F : highest / 127.0F) + zero;
+    const float inverse = scale > 0 ? 127.0F / highest : 0.0F;
 #pragma unroll
     for (int j = 0; j < kMost; ++j) {
-      if (lane + 32 * j >= call.head_dim) break;
+      if (lane + 32 * j >= head_dim) break;
       const float scaled = x(j) * inverse;
       const float bounded = scaled >= -127.0F ? fminf(scaled, 127.0F) : -127.0F;
       constexpr float kMagic = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
-      to[lane + 32 * j] = static_cast<int8_t>(__float_as_uint(bounded + kMagic) & 0xFFU);
+      write(lane + 32 * j, static_cast<int8_t>(__float_as_uint(bounded + kMagic) & 0xFFU));
     }
-    if (lane == 0) *scale(call, place, kv_head, value) = scale_of_all;
+    return scale;
+  }
+  template <int kMost, class Element>
+  static __device__ __forceinline__ void keep(const HeadsCall& call, const KvPlace& place, int32_t kv_head, bool value,
+                                              const Element& x) {
+    Number* const to = vector(call, place, kv_head, value);
+    const float of_all = encode<kMost>(call.head_dim, x, [&](int i, int8_t code) { to[i] = code; });
+    if (threadIdx.x % 32 == 0) *scale(call, place, kv_head, value) = of_all;
+  }
+  template <int kMost, class Element>
+  static __device__ __forceinline__ float read_back(int32_t head_dim, const Element& x, __nv_bfloat16* to) {
+    return encode<kMost>(head_dim, x, [&](int i, int8_t code) { to[i] = __int2bfloat16_rn(code); });
   }
   static __device__ __forceinline__ void copy_scales(const HeadsCall& call, const KvPlace& from, const KvPlace& to,
                                                      int32_t kv_head) {
