@@ -98,6 +98,13 @@ struct AdamW {
   int64_t step = 1;         ///< counted from 1, for the bias correction
 };
 
+/// Which product of a and b.
+enum class ProductKind : uint8_t {
+  kOuter,  ///< a b^T, as linear()
+  kPlain,  ///< a b, as linear_input_gradient()
+  kInner,  ///< a^T b, as linear_weight_gradient()
+};
+
 /// How much of a batch is computed together: what fills a device.
 struct TrainPieces {
   int32_t blocks = 512;  ///< of some documents, through the whole drafter: activations of every layer exist for these
@@ -129,6 +136,21 @@ class TrainOps {
   virtual void linear_input_gradient(Tensor d_out, Tensor weight, Store store, Tensor d_x) = 0;
   /// d_weight [n, k] += d_out [m, n]^T x [m, k].
   virtual void linear_weight_gradient(Tensor d_out, Tensor x, Tensor d_weight) = 0;
+
+  /// n products of one shape, stored: a, b and out have n matrices each, one after the other. fp32; here one by one.
+  virtual void products(ProductKind kind, int32_t n, Tensor a, Tensor b, Tensor out) {
+    for (int32_t i = 0; i < n; ++i) {
+      const auto part = [&](Tensor all) { return all.part(i * (all.rows / n), all.rows / n); };
+      if (kind == ProductKind::kOuter) {
+        linear(part(a), part(b), Store::kOverwrite, part(out));
+      } else if (kind == ProductKind::kPlain) {
+        linear_input_gradient(part(a), part(b), Store::kOverwrite, part(out));
+      } else {
+        for (int32_t r = 0; r < part(out).rows; ++r) clear(part(out).row(r), out.cols);
+        linear_weight_gradient(part(a), part(b), part(out));
+      }
+    }
+  }
 
   /// out [m, n] = x / sqrt(mean(x^2) + eps) * weight [n], row by row.
   virtual void rms_norm(Tensor x, const float* weight, float eps, Tensor out) = 0;
@@ -184,8 +206,8 @@ class TrainOps {
 
   /// out[r] = scale * table[ids[r]].
   virtual void gather(Tensor table, const int32_t* ids, float scale, Tensor out) = 0;
-  /// out[ids[r]] = rows[r] * scales[r]; the other rows of out become zero. Ids differ.
-  virtual void scatter(Tensor rows, const int32_t* ids, const float* scales, Tensor out) = 0;
+  /// out[ids[r]] = rows[r] * scales[r], and the other rows of out become zero; or that is added. Ids differ.
+  virtual void scatter(Tensor rows, const int32_t* ids, const float* scales, Store store, Tensor out) = 0;
 
   /// out = x, of the same shape. x may be bf16 on every device, as the target's hidden states are on some.
   virtual void copy(Tensor x, Tensor out) = 0;
@@ -193,6 +215,12 @@ class TrainOps {
   virtual void clear(float* values, int64_t n) = 0;
   /// Sum of squares of n values.
   virtual double squared_norm(const float* values, int64_t n) = 0;
+  /// Each of n arrays of `count` values, one after the other, is divided by its norm, or by `least` where that is more.
+  virtual void normalise(float* values, int64_t count, int32_t n, double least) {
+    for (int32_t i = 0; i < n; ++i, values += count) {
+      scale(values, count, static_cast<float>(1 / std::max(std::sqrt(squared_norm(values, count)), least)));
+    }
+  }
   /// values *= factor.
   virtual void scale(float* values, int64_t n, float factor) = 0;
   /// out = alpha * x + beta * y, n values each; out may be x or y.

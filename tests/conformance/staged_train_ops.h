@@ -34,6 +34,10 @@ class StagedTrainOps final : public TrainOps {
     inner_->linear_weight_gradient(staged(d_out), staged(x), staged(d_weight));
     finish();
   }
+  void products(ProductKind kind, int32_t n, Tensor a, Tensor b, Tensor out) override {
+    inner_->products(kind, n, staged(a), staged(b), staged(out));
+    finish();
+  }
   void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override {
     inner_->rms_norm(staged(x), staged(weight, x.cols), eps, staged(out));
     finish();
@@ -110,8 +114,8 @@ class StagedTrainOps final : public TrainOps {
     inner_->gather(staged(table), staged(ids, out.rows), scale, staged(out));
     finish();
   }
-  void scatter(Tensor rows, const int32_t* ids, const float* scales, Tensor out) override {
-    inner_->scatter(staged(rows), staged(ids, rows.rows), staged(scales, rows.rows), staged(out));
+  void scatter(Tensor rows, const int32_t* ids, const float* scales, Store store, Tensor out) override {
+    inner_->scatter(staged(rows), staged(ids, rows.rows), staged(scales, rows.rows), store, staged(out));
     finish();
   }
   void copy(Tensor x, Tensor out) override {

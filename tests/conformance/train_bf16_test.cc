@@ -149,11 +149,37 @@ TEST_P(TrainOpsInBf16, RowsAndGates) {
   ref_->gather(up.view(), ids.data(), 0.5F, out.view());
   ops_->gather(up16.view(), ids.data(), 0.5F, gathered16.view());
   check(gathered16, out, 1e-9, "gather");
-  ref_->scatter(up.view(), ids.data(), scales.data(), out.view());
-  ops_->scatter(up16.view(), ids.data(), scales.data(), scattered16.view());
+  ref_->scatter(up.view(), ids.data(), scales.data(), Store::kOverwrite, out.view());
+  ops_->scatter(up16.view(), ids.data(), scales.data(), Store::kOverwrite, scattered16.view());
   check(scattered16, out, 1e-9, "scatter");
   ops_->copy(up.view(), copied16.view());
   check(copied16, up, 1e-9, "copy");
+}
+
+// d_out of a residual stream is fp32, of a product bf16.
+TEST_P(TrainOpsInBf16, BlockConv) {
+  const Matrix x = normal(70, 64), dynamic = normal(70, 8);
+  Matrix base = normal(1, 128), d_out(70, 64, 4), d_base(1, 128), want_base(1, 128);
+  d_out.fill_normal(random_);
+  d_out.round_to_bf16();
+  Narrow x16 = narrow(x), dynamic16 = narrow(dynamic), out16 = narrow(x), d_x16 = narrow(x), d_out16 = narrow(d_out),
+         d_dynamic16 = narrow(dynamic);
+  Matrix x32 = x, dynamic32 = dynamic, out = x, d_x = x, d_dynamic = dynamic;
+  const GroupedConv conv = {2, 16, base.row(0)};
+  const BlockConvolution wide = {x32.view(), dynamic32.view(), conv, 7};
+  const BlockConvolution rows = {x16.view(), dynamic16.view(), conv, 7};
+  ref_->block_conv(wide, Store::kOverwrite, out.view());
+  ops_->block_conv(rows, Store::kOverwrite, out16.view());
+  check(out16, out, kOnce * 4, "block_conv");
+  for (const bool is_wide : {false, true}) {
+    for (Matrix* sums : {&d_base, &want_base}) std::fill_n(sums->row(0), 128, 1.0F);
+    ref_->block_conv_gradient(d_out.view(), wide, d_x.view(), d_dynamic.view(), want_base.row(0));
+    ops_->block_conv_gradient(is_wide ? d_out.view() : d_out16.view(), rows, d_x16.view(), d_dynamic16.view(),
+                              d_base.row(0));
+    check(d_x16, d_x, kOnce * 4, "block_conv_gradient of x");
+    check(d_dynamic16, d_dynamic, kOnce * 4, "block_conv_gradient of what is a row's own");
+    EXPECT_LT(worst_row_error(d_base, want_base), 1e-4);
+  }
 }
 
 struct AttentionCase {

@@ -97,19 +97,25 @@ struct ConvCase {
 };
 
 TEST_P(TrainOpsOnIsa, BlockConv) {
-  for (const ConvCase& c : {ConvCase{4, 4, 2, 4, 2}, {35, 24, 3, 4, 5}, {66, 48, 2, 16, 6}, {2064, 40, 4, 20, 16}}) {
+  for (const ConvCase& c : {ConvCase{4, 4, 2, 4, 2},
+                            {35, 24, 3, 4, 5},
+                            {66, 48, 2, 16, 6},
+                            {2064, 40, 4, 20, 16},
+                            {12304, 48, 2, 16, 16}}) {
     SCOPED_TRACE(std::to_string(c.rows) + " x " + std::to_string(c.channels));
-    Matrix x = normal(c.rows, c.channels);
+    // Where groups are of four channels a GPU may read as many at once, if rows allow.
+    const int32_t extra = c.group % 4 == 0 ? 4 : 5;
+    Matrix x = normal(c.rows, c.channels, 1, extra);
     Matrix dynamic = normal(c.rows, c.taps * (c.channels / c.group));
     Matrix base = normal(1, c.taps * c.channels);
-    Matrix d_out = normal(c.rows, c.channels);
+    Matrix d_out = normal(c.rows, c.channels, 1, extra);
     const BlockConvolution rows = {x.view(), dynamic.view(), {c.taps, c.group, base.row(0)}, c.block};
     for (const Store store : {Store::kOverwrite, Store::kAdd}) {
       compare(
-          normal(c.rows, c.channels), [&](TrainOps& ops, Matrix& out) { ops.block_conv(rows, store, out.view()); },
-          "block_conv");
+          normal(c.rows, c.channels, 1, extra),
+          [&](TrainOps& ops, Matrix& out) { ops.block_conv(rows, store, out.view()); }, "block_conv");
     }
-    Matrix d_x(c.rows, c.channels), d_dynamic(c.rows, dynamic.cols()), d_base = normal(1, base.cols());
+    Matrix d_x(c.rows, c.channels, extra), d_dynamic(c.rows, dynamic.cols()), d_base = normal(1, base.cols());
     const auto gradient = [&](TrainOps& ops, Matrix& of_x, Matrix& of_dynamic, Matrix& of_base) {
       ops.block_conv_gradient(d_out.view(), rows, of_x.view(), of_dynamic.view(), of_base.row(0));
     };
@@ -127,10 +133,12 @@ TEST_P(TrainOpsOnIsa, Candidates) {
   struct Case {
     int32_t rows, vocab, width, rank, n;
   };
-  for (const Case& c : {Case{1, 2, 4, 1, 1}, {70, 333, 24, 37, 16}, {1100, 40, 8, 8, 5}, {9, 50, 8, 64, 32}}) {
+  for (const Case& c :
+       {Case{1, 2, 4, 1, 1}, {70, 333, 24, 37, 16}, {1100, 40, 8, 8, 5}, {9, 50, 8, 64, 32}, {40, 9001, 16, 8, 16}}) {
     SCOPED_TRACE(std::to_string(c.rows) + " of " + std::to_string(c.n));
     Matrix hidden = normal(c.rows, c.width), head = normal(c.vocab, c.width), projected = normal(c.rows, c.rank);
     Matrix predecessors = normal(c.vocab, c.rank, 0.3F), successors = normal(c.vocab, c.rank, 0.3F);
+    std::fill_n(hidden.row(0), c.width, 0.0F);  // whose logits are all equal
     // So that no factor of the logits is rounded on the GPU, and candidates are the same.
     for (Matrix* factor : {&hidden, &head}) factor->round_to_bf16();
     const auto draw = [&](std::vector<int32_t>& ids) {

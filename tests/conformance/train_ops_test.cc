@@ -47,6 +47,27 @@ TEST_P(TrainOpsOnIsa, NoRows) {
       "linear_weight_gradient");
 }
 
+// Of several matrices of one shape, which a device may take together.
+TEST_P(TrainOpsOnIsa, ManyMatrices) {
+  for (const int32_t n : {1, 5}) {
+    SCOPED_TRACE(n);
+    Matrix x = normal(n * 33, 20), y = normal(n * 18, 20), square = normal(n * 20, 18), z = normal(n * 33, 18);
+    const auto compare_product = [&](ProductKind kind, Matrix& a, Matrix& b, int32_t rows, int32_t cols) {
+      compare(
+          normal(n * rows, cols),
+          [&](TrainOps& ops, Matrix& out) { ops.products(kind, n, a.view(), b.view(), out.view()); }, "products",
+          bound(kTrainTolerance, 5e-3));
+    };
+    compare_product(ProductKind::kOuter, x, y, 33, 18);
+    compare_product(ProductKind::kPlain, x, square, 33, 18);
+    compare_product(ProductKind::kInner, x, z, 20, 18);
+    Matrix arrays = normal(n, 4003, 1, 0);
+    std::fill_n(arrays.row(n - 1), 4003, 0.0F);  // whose norm is nothing to divide by
+    compare(
+        arrays, [&](TrainOps& ops, Matrix& out) { ops.normalise(out.row(0), 4003, n, 1e-7); }, "normalise", 1e-6);
+  }
+}
+
 TEST_P(TrainOpsOnIsa, RmsNorm) {
   // Of very few columns nearly everything that is summed cancels.
   for (const int32_t cols : {7, 8, 64, 77, 256}) {
@@ -186,10 +207,12 @@ TEST_P(TrainOpsOnIsa, RowsAndArrays) {
   compare(
       Matrix(5, 19), [&](TrainOps& ops, Matrix& out) { ops.gather(table.view(), ids.data(), 1.5F, out.view()); },
       "gather", 1e-7);
-  compare(
-      normal(40, 19),
-      [&](TrainOps& ops, Matrix& out) { ops.scatter(rows.view(), ids.data(), scales.data(), out.view()); }, "scatter",
-      1e-7);
+  for (const Store store : {Store::kOverwrite, Store::kAdd}) {
+    compare(
+        normal(40, 19),
+        [&](TrainOps& ops, Matrix& out) { ops.scatter(rows.view(), ids.data(), scales.data(), store, out.view()); },
+        "scatter", 1e-6);
+  }
   compare(
       Matrix(40, 19), [&](TrainOps& ops, Matrix& out) { ops.copy(table.view(), out.view()); }, "copy", 1e-9);
   std::vector<BFloat16> narrow(40 * 20);

@@ -44,6 +44,9 @@ class TimedTrainOps final : public TrainOps {
     timed("product, gradient of the weight", product(d_weight.rows, d_weight.cols, x.rows),
           [&] { ops_->linear_weight_gradient(d_out, x, d_weight); });
   }
+  void products(ProductKind kind, int32_t n, Tensor a, Tensor b, Tensor out) override {
+    timed("optimiser", 0, [&] { ops_->products(kind, n, a, b, out); });
+  }
   void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override {
     timed("rms_norm", 0, [&] { ops_->rms_norm(x, weight, eps, out); });
   }
@@ -100,8 +103,8 @@ class TimedTrainOps final : public TrainOps {
   void gather(Tensor table, const int32_t* ids, float scale, Tensor out) override {
     timed("rows", 0, [&] { ops_->gather(table, ids, scale, out); });
   }
-  void scatter(Tensor rows, const int32_t* ids, const float* scales, Tensor out) override {
-    timed("rows", 0, [&] { ops_->scatter(rows, ids, scales, out); });
+  void scatter(Tensor rows, const int32_t* ids, const float* scales, Store store, Tensor out) override {
+    timed("rows", 0, [&] { ops_->scatter(rows, ids, scales, store, out); });
   }
   void copy(Tensor x, Tensor out) override {
     timed("rows", 0, [&] { ops_->copy(x, out); });
@@ -113,6 +116,9 @@ class TimedTrainOps final : public TrainOps {
     double norm = 0;
     timed("optimiser", 0, [&] { norm = ops_->squared_norm(values, n); });
     return norm;
+  }
+  void normalise(float* values, int64_t count, int32_t n, double least) override {
+    timed("optimiser", 0, [&] { ops_->normalise(values, count, n, least); });
   }
   void scale(float* values, int64_t n, float factor) override {
     timed("optimiser", 0, [&] { ops_->scale(values, n, factor); });

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// train_step DRAFTER_FOLDER [DOCUMENTS [TOKENS [STEPS [ANCHORS [DEVICE [COMPUTE]]]]]]]: seconds a training step of the
-// drafter that config.json describes, with random weights, head and hidden states; where they go; and what share of
-// this machine's fp32 multiplications the products reach. Every token but the first eighth of a document is supervised.
+// train_step DRAFTER_FOLDER [DOCUMENTS [TOKENS [STEPS [ANCHORS [DEVICE [COMPUTE [OPTIMISER]]]]]]]]: seconds a training
+// step of the drafter that config.json describes, with random weights, head and hidden states; where they go; and what
+// share of this machine's fp32 multiplications the products reach. Every token but the first eighth of a document is
+// supervised.
 
 #include <algorithm>
 #include <cstdio>
@@ -79,7 +80,8 @@ std::vector<float> noise(size_t n, float deviation) {
 int main(int argc, char** argv) {
   if (argc < 2) {
     std::fprintf(stderr,
-                 "usage: train_step DRAFTER_FOLDER [DOCUMENTS [TOKENS [STEPS [ANCHORS [DEVICE [COMPUTE]]]]]]\n");
+                 "usage: train_step DRAFTER_FOLDER [DOCUMENTS [TOKENS [STEPS [ANCHORS [DEVICE [COMPUTE "
+                 "[OPTIMISER]]]]]]]\n");
     return 2;
   }
   const auto number = [&](int index, int32_t missing) { return argc > index ? std::atoi(argv[index]) : missing; };
@@ -93,6 +95,7 @@ int main(int argc, char** argv) {
   settings.max_anchors = number(5, settings.max_anchors);
   const bool narrow = argc > 7 ? argv[7] == std::string("bf16") : ops.takes(DType::kBF16);
   settings.compute = narrow ? DType::kBF16 : DType::kF32;
+  if (argc > 8 && argv[8] == std::string("muon")) settings.matrices = MatrixOptimiser::kMuon;
   const std::vector<float> head = noise(static_cast<size_t>(shape.vocab) * shape.hidden, 0.1F);
   DrafterTrainer trainer(ops, shape, settings, head, head);
   trainer.initialise(1);

@@ -185,10 +185,10 @@ class RefTrainOps final : public TrainOps {
       for (int32_t c = 0; c < out.cols; ++c) out.row(r)[c] = table.row(ids[r])[c] * scale;
     }
   }
-  void scatter(Tensor rows, const int32_t* ids, const float* scales, Tensor out) override {
-    for (int32_t r = 0; r < out.rows; ++r) std::fill_n(out.row(r), out.cols, 0.0F);
+  void scatter(Tensor rows, const int32_t* ids, const float* scales, Store store, Tensor out) override {
+    for (int32_t r = 0; r < out.rows && store == Store::kOverwrite; ++r) std::fill_n(out.row(r), out.cols, 0.0F);
     for (int32_t r = 0; r < rows.rows; ++r) {
-      for (int32_t c = 0; c < out.cols; ++c) out.row(ids[r])[c] = rows.row(r)[c] * scales[r];
+      for (int32_t c = 0; c < out.cols; ++c) out.row(ids[r])[c] += rows.row(r)[c] * scales[r];
     }
   }
 

@@ -4,6 +4,7 @@
 // the rest.
 
 #include <memory>
+#include <vector>
 
 #include "train/drafter/trained_tensors.h"
 
@@ -17,16 +18,20 @@ class DrafterOptimiser {
   void step(double learning_rate, int64_t number);
 
  private:
-  void muon_step(const TrainParameter& p, double learning_rate);
-  /// What is nearest to u [rows, cols] among matrices whose singular values are about 1, in place.
-  void orthogonalise(Tensor u);
+  using Group = std::vector<const TrainParameter*>;  // matrices of one shape
+
+  void muon_step(const Group& group, double learning_rate);
+  /// Each of `count` matrices, one after the other in u, becomes what is nearest to it among those whose singular
+  /// values are about 1.
+  void orthogonalise(Tensor u, int32_t count);
 
   TrainOps& ops_;
   const TrainedTensors& parameters_;
   const TrainSettings settings_;
   std::unique_ptr<Buffer> memory_;
-  float *update_ = nullptr, *product_ = nullptr;  // as large as the largest matrix
-  float *gram_ = nullptr, *square_ = nullptr;     // square, of its smaller side
+  std::vector<Group> groups_;
+  float *update_ = nullptr, *product_ = nullptr;  // as large as the largest group
+  float *gram_ = nullptr, *square_ = nullptr;     // square, of each matrix's smaller side
 };
 
 }  // namespace ashlar

@@ -213,8 +213,8 @@ void DrafterPass::backward(const BlockBatch& batch, std::span<const float> weigh
   std::vector<float> scaled(weights.begin(), weights.end());
   for (float& weight : scaled) weight *= shape_.output_multiplier;
   ops_.upload(scaled.data(), static_cast<std::byte*>(weights_.data), scaled.size() * sizeof(float));
-  ops_.scatter(d_labelled_, label_rows_, weights_.row(0), d_normed_);
-  if (selector_) selector_->backward(batch, chosen, d_normed_);
+  ops_.scatter(d_labelled_, label_rows_, weights_.row(0), Store::kOverwrite, d_normed_);
+  if (selector_) selector_->backward(label_rows_, chosen, d_normed_);
   norm_backward(d_normed_, output_, parameters_.norm, Store::kOverwrite, d_stream_);
   for (size_t i = layers_.size(); i-- > 0;) {
     mlp_backward(parameters_.layers[i], layers_[i]);

@@ -8,7 +8,7 @@ void SelectorPass::lay_out(TensorRoom& room, int32_t label_rows) {
   ids_ = room.take(label_rows, n);
   logits_ = room.take(label_rows, n);
   projected_ = room.take(label_rows, rank);
-  weights_ = room.take(1, label_rows);
+  weights_ = room.take(2, label_rows);
   gradients_.hidden = room.take(label_rows, shape_.hidden);
   for (Tensor* t : {&gradients_.projected, &gradients_.before, &gradients_.after}) *t = room.take(label_rows, rank);
 }
@@ -34,15 +34,17 @@ std::span<const TokenLoss> SelectorPass::forward(Tensor hidden, const int32_t* l
   return losses_;
 }
 
-void SelectorPass::backward(const BlockBatch& batch, std::span<const float> weights, Tensor d_normed) {
+void SelectorPass::backward(const int32_t* label_rows, std::span<const float> weights, Tensor d_normed) {
   ASHLAR_CHECK_EQ(weights.size(), losses_.size());
   found_.resize(losses_.size() * static_cast<size_t>(ids_.cols));
   ops_.download(static_cast<const std::byte*>(ids_.data), found_.data(), found_.size() * sizeof(int32_t));
-  ops_.upload(weights.data(), static_cast<std::byte*>(weights_.data), weights.size_bytes());
+  const std::vector<float> multipliers(weights.size(), shape_.output_multiplier);
+  ops_.upload(weights.data(), reinterpret_cast<std::byte*>(weights_.row(0)), weights.size_bytes());
+  ops_.upload(multipliers.data(), reinterpret_cast<std::byte*>(weights_.row(1)), weights.size_bytes());
   ops_.candidate_gradient(rows_, weights_.row(0), gradients_);
   ops_.linear_weight_gradient(gradients_.projected, rows_.hidden, parameters_.projection.gradient);
   ops_.linear_input_gradient(gradients_.projected, parameters_.projection.factor, Store::kAdd, gradients_.hidden);
-  ops_.add_rows(gradients_.hidden, batch.label_rows, nullptr, shape_.output_multiplier, d_normed);
+  ops_.scatter(gradients_.hidden, label_rows, weights_.row(1), Store::kAdd, d_normed);
 }
 
 void SelectorPass::backward_codes(const BlockBatch& batch) {

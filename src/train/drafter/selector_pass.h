@@ -26,8 +26,9 @@ class SelectorPass {
   /// before, the tokens before them: in device memory.
   std::span<const TokenLoss> forward(Tensor hidden, const int32_t* labels, const int32_t* before);
   /// Gradients of the sum of the losses, each times its weight: adds the projection's to the parameters', and to
-  /// d_normed [block rows, hidden] what comes through the hidden states of the batch's labelled rows.
-  void backward(const BlockBatch& batch, std::span<const float> weights, Tensor d_normed);
+  /// d_normed [block rows, hidden] what comes through the hidden states of the labelled rows. label_rows: which of them
+  /// those are, in device memory.
+  void backward(const int32_t* label_rows, std::span<const float> weights, Tensor d_normed);
   /// After that adds those of the tables of codes, which no other gradient waits for. The host sorts tokens meanwhile.
   void backward_codes(const BlockBatch& batch);
 
@@ -40,7 +41,7 @@ class SelectorPass {
   CandidateGradients gradients_;
   Tensor ids_, logits_;         // [label rows, candidates]: of 4 bytes each
   Tensor projected_;            // [label rows, rank]
-  Tensor weights_;              // [1, label rows]
+  Tensor weights_;              // [2, label rows]: the weights, and what d_normed multiplies
   std::vector<int32_t> found_;  // ids_, for the host's order of them
   std::vector<TokenLoss> losses_;
 };

@@ -195,7 +195,7 @@ void Eagle3Pass::step_forward(int32_t s) {
   make_keys(step.pairs, step.positions, step.keys);
   ops_.linear(step.pairs, parameters_.q.factor, Store::kOverwrite, q_);
   ops_.rope(q_, shape_.head_dim, rotation_.at(step.positions));
-  ops_.scatter(q_, step.query_rows, ones_.row(0), step.q);
+  ops_.scatter(q_, step.query_rows, ones_.row(0), Store::kOverwrite, step.q);
   place_keys(s);
   const Tensor keys = keys_.narrow(context_rows_ + blocks_ * (s + 1));
   ops_.attention(step.q, key_half(keys), value_half(keys), layout_of(s), step.out, step.log_sums);
@@ -216,7 +216,7 @@ void Eagle3Pass::backward(const BlockBatch& batch, std::span<const float> weight
   std::vector<float> scaled(weights.begin(), weights.end());
   for (float& weight : scaled) weight *= shape_.output_multiplier;
   ops_.upload(scaled.data(), static_cast<std::byte*>(weights_.data), scaled.size() * sizeof(float));
-  ops_.scatter(d_labelled_, label_rows_, weights_.row(0), d_normed_);
+  ops_.scatter(d_labelled_, label_rows_, weights_.row(0), Store::kOverwrite, d_normed_);
   norm_backward(d_normed_, outputs_, parameters_.norm, Store::kOverwrite, d_outputs_);
   for (int32_t s = n_steps_; s-- > 0;) step_backward(s);
   context_backward();
@@ -231,7 +231,7 @@ void Eagle3Pass::step_backward(int32_t s) {
   attention_backward(s);
   keys_backward(step.d_keys, step.positions, step.pairs, Store::kAdd);
   pairs_backward(step.ids, input_of(s), step.d_output);
-  if (s == 0) return ops_.scatter(step.d_output, feature_rows_, ones_.row(0), d_features_);
+  if (s == 0) return ops_.scatter(step.d_output, feature_rows_, ones_.row(0), Store::kOverwrite, d_features_);
   const Tensor before = steps_[static_cast<size_t>(s - 1)].d_output;
   ops_.combine(1, before.row(0), 1, step.d_output.row(0), int64_t{before.rows} * before.cols, before.row(0));
 }
@@ -258,7 +258,7 @@ void Eagle3Pass::attention_backward(int32_t s) {
   ops_.linear_weight_gradient(step.d_output, last_of_each(step.out, s + 1), parameters_.o.gradient);
   ops_.linear_input_gradient(step.d_output, parameters_.o.factor, Store::kOverwrite, d_attended_);
   const Tensor d_placed = d_placed_.narrow(blocks_ * (s + 1)), d_queries = d_queries_.narrow(blocks_ * (s + 1));
-  ops_.scatter(d_attended_, step.query_rows, ones_.row(0), d_placed);
+  ops_.scatter(d_attended_, step.query_rows, ones_.row(0), Store::kOverwrite, d_placed);
   place_keys(s);
   const int32_t rows = context_rows_ + blocks_ * (s + 1);
   const Tensor keys = keys_.narrow(rows), d_keys = d_keys_.narrow(rows);

@@ -184,11 +184,10 @@ class CpuTrainOps final : public TrainOps {
       if (scale != 1) kernels_.scale(out.row(r), out.cols, scale);
     });
   }
-  void scatter(Tensor rows, const int32_t* ids, const float* scales, Tensor out) override {
-    for_rows(out.rows, [&](int32_t r) { std::fill_n(out.row(r), out.cols, 0.0F); });
+  void scatter(Tensor rows, const int32_t* ids, const float* scales, Store store, Tensor out) override {
+    if (store == Store::kOverwrite) for_rows(out.rows, [&](int32_t r) { std::fill_n(out.row(r), out.cols, 0.0F); });
     for_rows(rows.rows, [&](int32_t r) {
-      std::memcpy(out.row(ids[r]), rows.row(r), sizeof(float) * static_cast<size_t>(out.cols));
-      kernels_.scale(out.row(ids[r]), out.cols, scales[r]);
+      kernels_.combine(scales[r], rows.row(r), 1, out.row(ids[r]), out.cols, out.row(ids[r]));
     });
   }
 

@@ -26,9 +26,11 @@ __device__ __forceinline__ void for_values(int64_t n, bool by_four, const Four& 
   for (int64_t i = groups * 4 + thread; i < n; i += threads) one(i);
 }
 
+/// Of the array of blockIdx.y.
 __global__ void __launch_bounds__(kThreads) squares_kernel(const float* values, int64_t n, bool by_four,
                                                            double* partials) {
   __shared__ double sums[kThreads];
+  values += blockIdx.y * n, partials += int64_t{blockIdx.y} * gridDim.x;
   double sum = 0;
   for_values(
       n, by_four,
@@ -59,6 +61,24 @@ __global__ void __launch_bounds__(kThreads) combine_kernel(float alpha, const fl
             make_float4(value(a.x, b.x), value(a.y, b.y), value(a.z, b.z), value(a.w, b.w));
       },
       [&](int64_t i) { out[i] = value(x[i], y[i]); });
+}
+
+/// The array of blockIdx.y, whose squares `partials` sum up to. Every thread adds them in the same order.
+__global__ void __launch_bounds__(kThreads)
+    normalise_kernel(float* values, int64_t n, bool by_four, float least, const double* partials, int32_t n_partials) {
+  values += blockIdx.y * n, partials += int64_t{blockIdx.y} * n_partials;
+  double sum = 0;
+#pragma unroll 8
+  for (int32_t i = 0; i < n_partials; ++i) sum += partials[i];
+  const float factor = 1 / fmaxf(static_cast<float>(sqrt(sum)), least);
+  for_values(
+      n, by_four,
+      [&](int64_t i) {
+        float4 x = reinterpret_cast<float4*>(values)[i];
+        x.x *= factor, x.y *= factor, x.z *= factor, x.w *= factor;
+        reinterpret_cast<float4*>(values)[i] = x;
+      },
+      [&](int64_t i) { values[i] *= factor; });
 }
 
 __global__ void __launch_bounds__(kThreads) scale_kernel(float* values, int64_t n, bool by_four, float factor) {
@@ -102,6 +122,17 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(TrainAdamW step, const 
 
 void train_squares(cudaStream_t stream, const float* values, int64_t n, double* partials) {
   squares_kernel<<<kSquaredPartials, kThreads, 0, stream>>>(values, n, aligned(values), partials);
+}
+
+void train_normalise(cudaStream_t stream, float* values, int64_t count, int32_t n, float least, double* partials) {
+  // Few partial sums, as every block adds all of an array's.
+  constexpr int32_t kPartials = 64;
+  static_assert(kPartials <= kSquaredPartials);
+  const bool by_four = aligned(values) && count % 4 == 0;
+  const auto arrays = static_cast<unsigned>(n);
+  squares_kernel<<<dim3(kPartials, arrays), kThreads, 0, stream>>>(values, count, by_four, partials);
+  normalise_kernel<<<dim3(blocks_for_values(count), arrays), kThreads, 0, stream>>>(values, count, by_four, least,
+                                                                                    partials, kPartials);
 }
 
 void train_scale(cudaStream_t stream, float* values, int64_t n, float factor) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loss of rows that choose among candidates, a warp a row; its gradients, a block of threads a row; and sums of rows
-// in the places of a table, a block a place.
+// in the places of a table, in parts, as some tokens are candidates of most rows.
 
 #include "train_kernels.h"
 #include "train_values.cuh"
@@ -85,17 +85,33 @@ __global__ void __launch_bounds__(kThreads) candidate_gradient_kernel(TrainCandi
   }
 }
 
-__global__ void __launch_bounds__(kThreads) add_rows_kernel(Matrix rows, RowSums sums, Matrix table) {
-  const int32_t begin = sums.begins[blockIdx.x], end = sums.begins[blockIdx.x + 1];
-  float* const to = static_cast<float*>(table.data) + sums.ids[blockIdx.x] * table.stride;
+/// A block a part of a group.
+__global__ void __launch_bounds__(kThreads) part_sums_kernel(Matrix rows, RowSums sums) {
+  __shared__ int32_t of_rows[kEntriesOfPart];
+  __shared__ float factors[kEntriesOfPart];
+  const int32_t begin = sums.begins[blockIdx.x], n = sums.begins[blockIdx.x + 1] - begin;
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < n; i += kThreads) {
+    const int32_t entry = sums.entries[begin + i];
+    of_rows[i] = entry / sums.n;
+    factors[i] = sums.factors != nullptr ? sums.factors[entry] : 1.0F;
+  }
+  __syncthreads();
   for (auto c = static_cast<int32_t>(threadIdx.x); c < rows.cols; c += kThreads) {
     float sum = 0;
-#pragma unroll 4
-    for (int32_t i = begin; i < end; ++i) {
-      const int32_t entry = sums.entries[i];
-      const float factor = sums.factors != nullptr ? sums.factors[entry] : 1.0F;
-      sum = fmaf(factor, value_of(rows, entry / sums.n, c), sum);
-    }
+#pragma unroll 8
+    for (int32_t i = 0; i < n; ++i) sum = fmaf(factors[i], value_of(rows, of_rows[i], c), sum);
+    sums.sums[int64_t{blockIdx.x} * rows.cols + c] = sum;
+  }
+}
+
+/// A block a group.
+__global__ void __launch_bounds__(kThreads) add_parts_kernel(RowSums sums, Matrix table) {
+  const int32_t first = sums.firsts[blockIdx.x], last = sums.firsts[blockIdx.x + 1];
+  float* const to = static_cast<float*>(table.data) + sums.ids[blockIdx.x] * table.stride;
+  for (auto c = static_cast<int32_t>(threadIdx.x); c < table.cols; c += kThreads) {
+    float sum = 0;
+#pragma unroll 8
+    for (int32_t part = first; part < last; ++part) sum += sums.sums[int64_t{part} * table.cols + c];
     to[c] += sums.scale * sum;
   }
 }
@@ -116,7 +132,8 @@ void train_candidate_gradient(cudaStream_t stream, const TrainCandidates& call, 
 }
 
 void train_add_rows(cudaStream_t stream, const Matrix& rows, const RowSums& sums, const Matrix& table) {
-  add_rows_kernel<<<static_cast<unsigned>(sums.groups), kThreads, 0, stream>>>(rows, sums, table);
+  part_sums_kernel<<<static_cast<unsigned>(sums.parts), kThreads, 0, stream>>>(rows, sums);
+  add_parts_kernel<<<static_cast<unsigned>(sums.groups), kThreads, 0, stream>>>(sums, table);
 }
 
 }  // namespace ashlar::cuda

@@ -42,6 +42,10 @@ struct Cublas::Calls {
   cublasStatus_t (*gemm)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k, const void* alpha,
                          const void* a, cudaDataType, int lda, const void* b, cudaDataType, int ldb, const void* beta,
                          void* c, cudaDataType, int ldc, cublasComputeType_t, cublasGemmAlgo_t);
+  cublasStatus_t (*gemms)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k, const float* alpha,
+                          const float* a, int lda, long long a_step, const float* b, int ldb, long long b_step,
+                          const float* beta, float* c, int ldc, long long c_step, int count);
+  decltype(&cublasSetMathMode) set_math_mode;
 
   Calls() {
     void* const library = open_library();  // stays until the program ends
@@ -57,6 +61,8 @@ struct Cublas::Calls {
     find(set_stream, "cublasSetStream_v2");
     find(set_workspace, "cublasSetWorkspace_v2");
     find(gemm, "cublasGemmEx");
+    find(gemms, "cublasSgemmStridedBatched");
+    find(set_math_mode, "cublasSetMathMode");
   }
 };
 
@@ -65,6 +71,7 @@ Cublas::Cublas(Memory& memory)
   enter_device(memory.device());
   check_cublas(calls_->create(&handle_), "cublasCreate");
   check_cublas(calls_->set_stream(handle_, memory.stream()), "cublasSetStream");
+  check_cublas(calls_->set_math_mode(handle_, CUBLAS_TF32_TENSOR_OP_MATH), "cublasSetMathMode");
   check_cublas(calls_->set_workspace(handle_, workspace_->data(), kWorkspace), "cublasSetWorkspace");
 }
 
@@ -87,6 +94,19 @@ void Cublas::product(const Side& a, const Side& b, int32_t k, bool add, Tensor o
                    stride(b.tensor), a.tensor.data, type(a.tensor), stride(a.tensor), &kept, out.data, type(out),
                    stride(out), is_f32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
       "cublasGemmEx");
+}
+
+void Cublas::products(int32_t n, const Side& a, const Side& b, int32_t k, Tensor out) {
+  enter_device(memory_.device());
+  const float one = 1, none = 0;
+  const auto operation = [](const Side& side) { return side.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  const auto values = [](const Tensor& x) { return static_cast<float*>(x.data); };
+  const auto step = [n](const Tensor& x) { return static_cast<long long>(x.rows / n * x.stride); };
+  const auto stride = [](const Tensor& x) { return static_cast<int>(x.stride); };
+  check_cublas(calls_->gemms(handle_, operation(b), operation(a), out.cols, out.rows / n, k, &one, values(b.tensor),
+                             stride(b.tensor), step(b.tensor), values(a.tensor), stride(a.tensor), step(a.tensor),
+                             &none, values(out), stride(out), step(out), n),
+               "cublasSgemmStridedBatched");
 }
 
 }  // namespace ashlar::cuda

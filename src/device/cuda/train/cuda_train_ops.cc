@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "base/error.h"
@@ -64,6 +65,11 @@ class CudaTrainOps final : public TrainOps {
     product(transposed(d_out), as_it_is(x), x.rows, Store::kAdd, d_weight);
   }
 
+  void products(ProductKind kind, int32_t n, Tensor a, Tensor b, Tensor out) override {
+    const Cublas::Side left = {a, kind == ProductKind::kInner}, right = {b, kind == ProductKind::kOuter};
+    cublas_.products(n, left, right, kind == ProductKind::kInner ? a.rows / n : a.cols, out);
+  }
+
   void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override {
     if (x.rows == 0) return;
     train_rms_norm(stream(), rows_of(x), weight, eps, rows_of(out));
@@ -113,14 +119,15 @@ class CudaTrainOps final : public TrainOps {
   void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden,
                      const Candidates& candidates) override {
     by_logits(hidden, Tensor{}, head, losses, d_hidden, candidates, [&](int32_t first, const LogitRows& rows) {
-      train_cross_entropy(stream(), rows_of(rows.logits), labels + first, rows_of(rows.gradient), rows.losses);
+      train_cross_entropy(stream(), rows_of(rows.logits), labels + first, rows_of(rows.gradient), rows.candidates,
+                          rows.losses);
     });
   }
   void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
                          Tensor d_hidden, const Candidates& candidates) override {
     by_logits(hidden, target, head, losses, d_hidden, candidates, [&](int32_t /*first*/, const LogitRows& rows) {
       train_distribution_loss(stream(), rows_of(rows.logits), rows_of(rows.target), distance_of(loss),
-                              rows_of(rows.gradient), rows.losses);
+                              rows_of(rows.gradient), rows.candidates, rows.losses);
     });
   }
 
@@ -154,14 +161,26 @@ class CudaTrainOps final : public TrainOps {
   void add_rows(Tensor rows, std::span<const int32_t> ids, const float* factors, float scale, Tensor table) override {
     if (ids.empty()) return;
     const RowGroups groups = group_rows(ids, table.rows);
-    std::vector<int32_t> all = groups.ids;
-    all.insert(all.end(), groups.begins.begin(), groups.begins.end());
-    all.insert(all.end(), groups.entries.begin(), groups.entries.end());
+    std::vector<int32_t> firsts, begins;  // of parts
+    for (size_t g = 0; g < groups.ids.size(); ++g) {
+      firsts.push_back(static_cast<int32_t>(begins.size()));
+      for (int32_t at = groups.begins[g]; at < groups.begins[g + 1]; at += kEntriesOfPart) begins.push_back(at);
+    }
+    const auto parts = static_cast<int32_t>(begins.size());
+    firsts.push_back(parts);
+    begins.push_back(groups.begins.back());
+    std::vector<int32_t> all;
+    for (const auto& list : {std::cref(groups.ids), std::cref(firsts), std::cref(begins), std::cref(groups.entries)}) {
+      all.insert(all.end(), list.get().begin(), list.get().end());
+    }
     auto* const placed = static_cast<int32_t*>(groups_.reserve(sizeof(int32_t) * all.size()));
     memory_.upload(all.data(), reinterpret_cast<std::byte*>(placed), sizeof(int32_t) * all.size());
-    const int32_t* const begins = placed + groups.n();
-    const int32_t each = static_cast<int32_t>(ids.size()) / rows.rows;
-    const RowSums sums = {groups.n(), placed, begins, begins + groups.n() + 1, factors, each, scale};
+    RowSums sums;
+    sums.groups = groups.n(), sums.parts = parts;
+    sums.ids = placed, sums.firsts = sums.ids + groups.n(), sums.begins = sums.firsts + groups.n() + 1;
+    sums.entries = sums.begins + parts + 1;
+    sums.factors = factors, sums.n = static_cast<int32_t>(ids.size()) / rows.rows, sums.scale = scale;
+    sums.sums = floats(partials_, int64_t{parts} * rows.cols);
     train_add_rows(stream(), rows_of(rows), sums, rows_of(table));
     check_launch("add_rows");
   }
@@ -171,13 +190,15 @@ class CudaTrainOps final : public TrainOps {
     train_gather(stream(), rows_of(table), ids, scale, rows_of(out));
     check_launch("gather");
   }
-  void scatter(Tensor rows, const int32_t* ids, const float* scales, Tensor out) override {
+  void scatter(Tensor rows, const int32_t* ids, const float* scales, Store store, Tensor out) override {
     if (out.rows == 0) return;
-    const size_t each = bytes_of(out.dtype);
-    check(cudaMemset2DAsync(out.data, each * static_cast<size_t>(out.stride), 0, each * static_cast<size_t>(out.cols),
-                            static_cast<size_t>(out.rows), stream()),
-          "cudaMemset2DAsync");
-    if (rows.rows > 0) train_scatter(stream(), rows_of(rows), ids, scales, rows_of(out));
+    if (store == Store::kOverwrite) {
+      const size_t each = bytes_of(out.dtype);
+      check(cudaMemset2DAsync(out.data, each * static_cast<size_t>(out.stride), 0, each * static_cast<size_t>(out.cols),
+                              static_cast<size_t>(out.rows), stream()),
+            "cudaMemset2DAsync");
+    }
+    if (rows.rows > 0) train_scatter(stream(), rows_of(rows), ids, scales, store == Store::kAdd, rows_of(out));
     check_launch("scatter");
   }
   void copy(Tensor x, Tensor out) override {
@@ -198,6 +219,12 @@ class CudaTrainOps final : public TrainOps {
     double sum = 0;
     for (const double part : read) sum += part;
     return sum;
+  }
+  void normalise(float* values, int64_t count, int32_t n, double least) override {
+    auto* const partials =
+        static_cast<double*>(squares_.reserve(sizeof(double) * kSquaredPartials * static_cast<size_t>(n)));
+    train_normalise(stream(), values, count, n, static_cast<float>(least), partials);
+    check_launch("normalise");
   }
   void scale(float* values, int64_t n, float factor) override {
     train_scale(stream(), values, n, factor);
@@ -225,6 +252,7 @@ class CudaTrainOps final : public TrainOps {
   /// A piece of the rows of a loss. The gradient takes the place of the logits.
   struct LogitRows {
     Tensor logits, target, gradient;
+    RowCandidates candidates;
     RowLoss* losses = nullptr;
   };
   /// fn(first row, LogitRows) for pieces of hidden, as many as have room; then their gradient. `target` may be empty.
@@ -247,19 +275,13 @@ class CudaTrainOps final : public TrainOps {
       if (d_hidden.rows == 0) gradient.rows = 0;
       linear(hidden.part(first, n), head, Store::kOverwrite, logits);
       if (kinds == 2) linear(target.part(first, n), head, Store::kOverwrite, of_target);
-      if (candidates.n > 0) list_candidates(logits, candidates, first);
-      fn(first, LogitRows{logits, of_target, gradient, found + first});
+      const int64_t at = int64_t{first} * candidates.n;
+      const RowCandidates listed = {candidates.n, candidates.ids + at, candidates.logits + at};
+      fn(first, LogitRows{logits, of_target, gradient, listed, found + first});
       check_launch("the loss of rows of logits");
       if (d_hidden.rows != 0) linear_input_gradient(gradient, head, Store::kOverwrite, d_hidden.part(first, n));
     }
     read_losses(found, hidden.rows, losses);
-  }
-  /// Those of rows [first, first + logits.rows).
-  void list_candidates(Tensor logits, const Candidates& out, int32_t first) {
-    const int64_t at = int64_t{first} * out.n;
-    find_candidates(stream(), rows_of(logits), out.n, highest_.reserve(highest_bytes(logits.rows)), out.ids + at,
-                    out.logits + at);
-    check_launch("find_candidates");
   }
   RowLoss* losses_of(int32_t rows) {
     return static_cast<RowLoss*>(losses_.reserve(sizeof(RowLoss) * static_cast<size_t>(rows)));
@@ -327,7 +349,7 @@ class CudaTrainOps final : public TrainOps {
   Memory memory_;
   Cublas cublas_{memory_};
   Scratch narrowed_{memory_}, means_{memory_}, partials_{memory_}, logits_{memory_}, losses_{memory_},
-      squares_{memory_}, blocks_{memory_}, groups_{memory_}, highest_{memory_};
+      squares_{memory_}, blocks_{memory_}, groups_{memory_};
 };
 
 }  // namespace

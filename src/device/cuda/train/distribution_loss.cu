@@ -2,8 +2,7 @@
 // The loss of rows of logits against the distributions of other logits, and its gradient in their place: one block of
 // threads a row, which reads both three times.
 
-#include "logit_rows.cuh"
-#include "train_kernels.h"
+#include "highest_of_row.cuh"
 
 namespace ashlar::cuda {
 namespace train {
@@ -56,13 +55,17 @@ __device__ __forceinline__ Terms terms_of(RowDistance distance, const Sums& sums
   }
 }
 
+template <bool kLists>
 __global__ void __launch_bounds__(kRowThreads)
-    distribution_loss_kernel(Matrix logits, Matrix target, RowDistance distance, Matrix gradient, RowLoss* losses) {
+    distribution_loss_kernel(Matrix logits, Matrix target, RowDistance distance, Matrix gradient,
+                             RowCandidates candidates, RowLoss* losses) {
+  __shared__ RowList<kLists> list;
   const int64_t r = blockIdx.x;
   const int32_t cols = logits.cols;
   const float* const row = static_cast<const float*>(logits.data) + r * logits.stride;
   const float* const row_p = static_cast<const float*>(target.data) + r * target.stride;
-  const Part all = part_of_row(row, cols);
+  const Part own_all = own_part(row, cols);
+  const Part all = row_part(own_all);
   __syncthreads();
   const Part all_p = part_of_row(row_p, cols);
   const float offset = all.highest + logf(all.sum);
@@ -85,30 +88,33 @@ __global__ void __launch_bounds__(kRowThreads)
   const Sums sums = row_sums(own);
   const Terms terms = terms_of(distance, sums);
   if (threadIdx.x == 0) losses[r] = {terms.loss, sums.overlap, all.best};
-  if (gradient.rows == 0) return;
+  if (gradient.rows == 0 && !kLists) return;
+  begin(list, own_all.highest, candidates.n);
   // What is written lies before what is still to be read: a value takes no more room than its logit.
   for (int32_t begin = 0; begin < cols; begin += kStride) {
     const int32_t c = begin + 4 * static_cast<int32_t>(threadIdx.x);
     const bool is_there = c < cols;
     const float4 x = is_there ? four_of(row, c) : float4{};
     const float4 y = is_there ? four_of(row_p, c) : float4{};
-    __syncthreads();
-    if (!is_there) continue;
+    offer_four(list, x, c, cols, candidates.n);
+    if (!is_there || gradient.rows == 0) continue;
     const auto value = [&](float logit, float logit_p) {
       const float q = __expf(logit - offset), p = __expf(logit_p - offset_p);
       return terms.of_divergence * (q - p) + terms.of_overlap * q * ((q < p ? 1.0F : 0.0F) - sums.below);
     };
     write<4>(gradient, r, c / 4, {{value(x.x, y.x), value(x.y, y.y), value(x.z, y.z), value(x.w, y.w)}});
   }
+  write(list, r, candidates);
 }
 
 }  // namespace
 }  // namespace train
 
 void train_distribution_loss(cudaStream_t stream, const Matrix& logits, const Matrix& target, RowDistance distance,
-                             const Matrix& gradient, RowLoss* losses) {
-  train::distribution_loss_kernel<<<static_cast<unsigned>(logits.rows), train::kRowThreads, 0, stream>>>(
-      logits, target, distance, gradient, losses);
+                             const Matrix& gradient, const RowCandidates& candidates, RowLoss* losses) {
+  const auto kernel =
+      candidates.n > 0 ? train::distribution_loss_kernel<true> : train::distribution_loss_kernel<false>;
+  kernel<<<rows_of(logits), train::kRowThreads, 0, stream>>>(logits, target, distance, gradient, candidates, losses);
 }
 
 }  // namespace ashlar::cuda

@@ -66,8 +66,8 @@ __device__ __forceinline__ Part row_part(const Part& own) {
   return parts[0];
 }
 
-/// The same for all threads. May be called again once all threads are past a barrier.
-__device__ __forceinline__ Part part_of_row(const float* row, int32_t cols) {
+/// Of the columns that this thread has.
+__device__ __forceinline__ Part own_part(const float* row, int32_t cols) {
   Part own = {-INFINITY, INT32_MAX, 0};
   for_fours(cols, [&](int32_t c) {
     const float4 x = four_of(row, c);
@@ -76,7 +76,10 @@ __device__ __forceinline__ Part part_of_row(const float* row, int32_t cols) {
     if (c + 2 < cols) add(own, x.z, c + 2);
     if (c + 3 < cols) add(own, x.w, c + 3);
   });
-  return row_part(own);
+  return own;
 }
+
+/// The same for all threads. May be called again once all threads are past a barrier.
+__device__ __forceinline__ Part part_of_row(const float* row, int32_t cols) { return row_part(own_part(row, cols)); }
 
 }  // namespace ashlar::cuda::train

@@ -23,14 +23,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// fn(row, group) of every group of kWidth columns.
-template <int kWidth, class Fn>
-__device__ __forceinline__ void for_groups(const Matrix& shape, const Fn& fn) {
-  const uint32_t groups = static_cast<uint32_t>(shape.cols) / kWidth;
-  const uint32_t n = static_cast<uint32_t>(shape.rows) * groups;
-  for (uint32_t i = first_group(); i < n; i += group_step()) fn(i / groups, static_cast<int32_t>(i % groups));
-}
-
 template <int kWidth>
 __global__ void __launch_bounds__(kThreads) silu_kernel(Matrix gate, Matrix up, Matrix out) {
   for_groups<kWidth>(out, [&](uint32_t r, int32_t c) {
@@ -72,11 +64,12 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(Matrix x, const int32_
 
 template <int kWidth>
 __global__ void __launch_bounds__(kThreads)
-    scatter_kernel(Matrix rows, const int32_t* ids, const float* scales, Matrix out) {
+    scatter_kernel(Matrix rows, const int32_t* ids, const float* scales, bool add, Matrix out) {
   for_groups<kWidth>(rows, [&](uint32_t r, int32_t c) {
-    Values<kWidth> values = read<kWidth>(rows, r, c);
+    Values<kWidth> values = read<kWidth>(rows, r, c), there = {};
+    if (add) there = read<kWidth>(out, ids[r], c);
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) values.v[i] *= scales[r];
+    for (int i = 0; i < kWidth; ++i) values.v[i] = fmaf(values.v[i], scales[r], there.v[i]);
     write(out, ids[r], c, values);
   });
 }
@@ -85,12 +78,6 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace train
 
 using namespace train;
-
-namespace {
-
-int64_t groups_of(const Matrix& x, int width) { return int64_t{x.rows} * (x.cols / width); }
-
-}  // namespace
 
 void train_rope(cudaStream_t stream, const Matrix& x, int32_t head_dim, const float* cos, const float* sin,
                 const int32_t* positions, float sign) {
@@ -128,12 +115,12 @@ void train_gather(cudaStream_t stream, const Matrix& table, const int32_t* ids, 
 
 void train_copy(cudaStream_t stream, const Matrix& x, const Matrix& out) { train_gather(stream, x, nullptr, 1, out); }
 
-void train_scatter(cudaStream_t stream, const Matrix& rows, const int32_t* ids, const float* scales,
+void train_scatter(cudaStream_t stream, const Matrix& rows, const int32_t* ids, const float* scales, bool add,
                    const Matrix& out) {
   if (takes_four(rows) && takes_four(out)) {
-    scatter_kernel<4><<<blocks_for_groups(groups_of(rows, 4)), kThreads, 0, stream>>>(rows, ids, scales, out);
+    scatter_kernel<4><<<blocks_for_groups(groups_of(rows, 4)), kThreads, 0, stream>>>(rows, ids, scales, add, out);
   } else {
-    scatter_kernel<1><<<blocks_for_groups(groups_of(rows, 1)), kThreads, 0, stream>>>(rows, ids, scales, out);
+    scatter_kernel<1><<<blocks_for_groups(groups_of(rows, 1)), kThreads, 0, stream>>>(rows, ids, scales, add, out);
   }
 }
 

@@ -40,8 +40,9 @@ void train_silu_mul_gradient(cudaStream_t stream, const Matrix& d_out, const Mat
 void train_gather(cudaStream_t stream, const Matrix& table, const int32_t* ids, float scale, const Matrix& out);
 /// out = x, each rounded to its own type.
 void train_copy(cudaStream_t stream, const Matrix& x, const Matrix& out);
-/// out[ids[r]] = rows[r] * scales[r]; other rows stay.
-void train_scatter(cudaStream_t stream, const Matrix& rows, const int32_t* ids, const float* scales, const Matrix& out);
+/// out[ids[r]] = rows[r] * scales[r], or that is added; other rows stay.
+void train_scatter(cudaStream_t stream, const Matrix& rows, const int32_t* ids, const float* scales, bool add,
+                   const Matrix& out);
 
 /// One for each block: its context rows and where they begin.
 struct TrainBlock {
@@ -67,17 +68,23 @@ struct RowLoss {
   float probability = 0;
   int32_t best = 0;
 };
+/// The likeliest columns of rows of logits, highest first: [rows, n] each, n at most 32; 0: not wanted.
+struct RowCandidates {
+  int32_t n = 0;
+  int32_t* ids = nullptr;
+  float* logits = nullptr;
+};
 /// Logits [rows, vocab] of fp32, whose stride is a multiple of 4 and whose rows begin at multiples of 16 bytes.
 /// `gradient` of each row's loss takes their place, in fp32 or in bf16 at the same beginnings of rows; without rows:
 /// not wanted.
 void train_cross_entropy(cudaStream_t stream, const Matrix& logits, const int32_t* labels, const Matrix& gradient,
-                         RowLoss* losses);
+                         const RowCandidates& candidates, RowLoss* losses);
 
 /// DistributionLoss of device/train_ops.h.
 enum class RowDistance : uint8_t { kKl, kTv, kOverlap, kLk };
 /// The same against the distributions of `target`, logits of the same shape; `probability` is the overlap.
 void train_distribution_loss(cudaStream_t stream, const Matrix& logits, const Matrix& target, RowDistance distance,
-                             const Matrix& gradient, RowLoss* losses);
+                             const Matrix& gradient, const RowCandidates& candidates, RowLoss* losses);
 
 /// BlockConvolution of device/train_heads.h.
 struct TrainConv {
@@ -87,7 +94,7 @@ struct TrainConv {
 };
 void train_block_conv(cudaStream_t stream, const TrainConv& call, bool add, const Matrix& out);
 /// Partial sums of d_base: at most this many for each value.
-inline constexpr int32_t kConvPartials = 256;
+inline constexpr int32_t kConvPartials = 512;
 /// partials: scratch [kConvPartials, taps, channels].
 void train_block_conv_gradient(cudaStream_t stream, const TrainConv& call, const Matrix& d_out, const Matrix& d_x,
                                const Matrix& d_dynamic, float* d_base, float* partials);
@@ -108,19 +115,25 @@ void train_candidate_loss(cudaStream_t stream, const TrainCandidates& call, RowL
 void train_candidate_gradient(cudaStream_t stream, const TrainCandidates& call, const float* weights,
                               const TrainCandidateGradients& out);
 
-/// table[ids[g]] += scale * the sum of factors[e] * rows[e / n] over entries[begins[g], begins[g + 1]), in their order.
+/// The sums of groups of entries, cut into parts of at most kEntriesOfPart: part p is factors[e] * rows[e / n] summed
+/// over entries[begins[p], begins[p + 1]), in their order. table[ids[g]] += scale * the sum of parts [firsts[g],
+/// firsts[g + 1]).
 struct RowSums {
-  int32_t groups = 0;
-  const int32_t *ids = nullptr, *begins = nullptr, *entries = nullptr;
+  int32_t groups = 0, parts = 0;
+  const int32_t *ids = nullptr, *firsts = nullptr, *begins = nullptr, *entries = nullptr;
   const float* factors = nullptr;  ///< null: 1 each
   int32_t n = 1;
   float scale = 1;
+  float* sums = nullptr;  ///< scratch [parts, cols]
 };
+inline constexpr int32_t kEntriesOfPart = 64;
 void train_add_rows(cudaStream_t stream, const Matrix& rows, const RowSums& sums, const Matrix& table);
 
 inline constexpr int32_t kSquaredPartials = 1024;
 /// partials [kSquaredPartials]: their sum is that of the squares of n values.
 void train_squares(cudaStream_t stream, const float* values, int64_t n, double* partials);
+/// Divides each of n arrays of `count` values by its norm, or by `least`. partials [n, kSquaredPartials].
+void train_normalise(cudaStream_t stream, float* values, int64_t count, int32_t n, float least, double* partials);
 void train_scale(cudaStream_t stream, float* values, int64_t n, float factor);
 void train_combine(cudaStream_t stream, float alpha, const float* x, float beta, const float* y, int64_t n, float* out);
 

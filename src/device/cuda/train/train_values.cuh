@@ -53,6 +53,16 @@ __device__ __forceinline__ void write(const Matrix& out, int64_t row, int32_t gr
   }
 }
 
+/// fn(row, group) of every group of kWidth columns.
+template <int kWidth, class Fn>
+__device__ __forceinline__ void for_groups(const Matrix& shape, const Fn& fn) {
+  const uint32_t groups = static_cast<uint32_t>(shape.cols) / kWidth;
+  const uint32_t n = static_cast<uint32_t>(shape.rows) * groups;
+  for (uint32_t i = first_group(); i < n; i += group_step()) fn(i / groups, static_cast<int32_t>(i % groups));
+}
+
+inline int64_t groups_of(const Matrix& x, int width) { return int64_t{x.rows} * (x.cols / width); }
+
 inline bool takes_four(const Matrix& x) {
   const size_t bytes = x.is_f32 ? 16 : 8;
   return x.cols % 4 == 0 && x.stride % 4 == 0 && reinterpret_cast<uintptr_t>(x.data) % bytes == 0;
