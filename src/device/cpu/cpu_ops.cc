@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <exception>
 #include <limits>
 
@@ -376,27 +375,6 @@ void CpuOps::reduce_add(Tensor partial, Tensor residual) {
     const float* from = partial.row(r);
     for (int32_t i = 0; i < residual.cols; ++i) to[i] += from[i];
   });
-}
-
-void CpuOps::gather_rows(Tensor x, const int32_t* indices, Tensor out) {
-  for (int32_t r = 0; r < out.rows; ++r) ASHLAR_CHECK(indices[r] >= 0 && indices[r] < x.rows);
-  for_rows(out.rows, out.cols / 8, [&](int32_t r) {
-    std::memcpy(out.row(r), x.row(indices[r]), sizeof(float) * static_cast<size_t>(out.cols));
-  });
-}
-
-void CpuOps::copy_rows(Tensor x, const int32_t* from, const int32_t* to, int32_t n, Tensor out) {
-  for (int32_t i = 0; i < n; ++i) {
-    ASHLAR_CHECK(from[i] >= 0 && from[i] < x.rows && to[i] >= 0 && to[i] < out.rows);
-  }
-  for_rows(n, out.cols / 8, [&](int32_t i) {
-    std::memcpy(out.row(to[i]), x.row(from[i]), sizeof(float) * static_cast<size_t>(out.cols));
-  });
-}
-
-void CpuOps::copy(Tensor x, Tensor out) {
-  for_rows(out.rows, out.cols / 8,
-           [&](int32_t r) { std::memcpy(out.row(r), x.row(r), sizeof(float) * static_cast<size_t>(out.cols)); });
 }
 
 void CpuOps::for_each(int32_t n, void (*fn)(void*, int32_t), void* context) {
