@@ -124,7 +124,8 @@ struct TrainReport {
   bool skipped = false;  ///< loss or gradient was no number, or there was no block: weights are as before
 };
 
-/// A parameter in the form of a z-lab checkpoint. The host may read and write the values until the trainer's next call.
+/// A parameter by the name that its checkpoint gives it. The host may read and write the values until the trainer's
+/// next call.
 struct TrainParameter {
   std::string name;            ///< "fc.weight", "layers.0.self_attn.q_proj.weight", ...
   std::vector<int64_t> shape;  ///< [outputs, inputs] or [n]

@@ -354,6 +354,7 @@ CLI::App* add_train_command(CLI::App& app) {
       "  ashlar train --data chats.jsonl -o my-drafter --minutes 10\n"
       "  ashlar train MODEL --data chats.jsonl -o my-drafter --dry-run\n"
       "  ashlar train MODEL --data questions.jsonl --regenerate -o my-drafter --device cuda\n"
+      "  ashlar train MODEL --data chats.jsonl --method eagle3 -o my-head\n"
       "  ashlar run MODEL --drafter my-drafter --prompt \"Hello\"");
   command->callback([options, command] {
     check_train_flags(*command, *options);

@@ -2,6 +2,7 @@
 #include "app/train/presets.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "app/command_line/command_line.h"
 #include "app/command_line/config_file.h"
@@ -57,11 +58,25 @@ anchors = 512
 
 std::span<const TrainPreset> train_presets() { return kPresets; }
 
+// A preset is for drafters of any kind: lines for flags that mean nothing to this one are left out.
+static std::string lines_for(const TrainMethod* method, const std::string& settings) {
+  if (method == nullptr) return settings;
+  std::istringstream lines(settings);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string flag = "--" + line.substr(0, line.find(' '));
+    if (std::ranges::find(method->foreign_flags, flag) == method->foreign_flags.end()) kept += line + "\n";
+  }
+  return kept;
+}
+
 std::vector<std::string> with_train_preset(CLI::App& command, std::vector<std::string> args) {
   const std::string name = given_value(command, "--preset", args);
   const auto* const preset = std::ranges::find_if(kPresets, [&](const TrainPreset& one) { return one.name == name; });
-  if (preset != std::end(kPresets)) args = with_settings(command, std::move(args), "preset " + name, preset->settings);
   const TrainMethod* const method = find_train_method(given_value(command, "--method", args));
+  if (preset != std::end(kPresets)) {
+    args = with_settings(command, std::move(args), "preset " + name, lines_for(method, preset->settings));
+  }
   if (method == nullptr) return args;
   return with_settings(command, std::move(args), std::string("method ") + method->name, method->settings);
 }

@@ -129,7 +129,7 @@ void add_training_options(CLI::App& app, TrainOptions& options) {
       ->group(kGroup);
   add_choice<PositionWeights>(app, "--position-weights", options.weights,
                               "Positions of a block weigh by how likely they are reached, or less and less (default: "
-                              "dpace)",
+                              "dpace; of --method eagle3 decay)",
                               {{"dpace", PositionWeights::kDpace}, {"decay", PositionWeights::kDecay}})
       ->group(kGroup);
   app.add_option("--selector-weight", options.selector_weight, "What a selector's own loss counts next to --loss")
@@ -215,8 +215,8 @@ void check_train_flags(const CLI::App& app, const TrainCommand& command) {
   const TrainMethod& method = *find_train_method(command.method);
   for (const std::string& flag : method.foreign_flags) {
     if (app.get_option(flag)->count() == 0) continue;
-    throw Error("train", flag + " means nothing to --method " + method.name +
-                             (command.preset.empty() ? "" : "; it may come from --preset " + command.preset));
+    throw Error("train",
+                flag + " means nothing to --method " + method.name + "; leave it out, here and in a --config file");
   }
 }
 

@@ -66,7 +66,8 @@ class DraftContext {
   /// needed by a proposer that does not look at them.
   void write(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n,
              const int32_t* path = nullptr, const int32_t* ids = nullptr);
-  /// Puts one row, of the token `id`, into the slot's backlog. The next flush copies it there, with those of all slots.
+  /// Puts one row, of the token `id`, into the slot's backlog. The next flush copies it there, with those of all slots;
+  /// until then the slot is neither written nor kept again: a step has one span of a sequence.
   void keep(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t id = 0);
   /// Leaves `n` positions out for good, with the slot's backlog.
   void skip(int32_t slot, const int32_t* pages, int32_t position, int32_t n);

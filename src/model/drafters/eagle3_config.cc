@@ -15,6 +15,7 @@ constexpr const char* kType = "speculators_model_type";
 constexpr const char* kParallel = "peagle";
 constexpr const char* kLayerIds = "eagle_aux_hidden_state_layer_ids";
 constexpr int32_t kAuxLayers = 3;  // where nothing else is said
+constexpr int64_t kMaxChain = 256;
 
 // "LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM", "Eagle3DraftModel", "PEagleSpeculator".
 bool names_eagle3(const Json& root) {
@@ -41,6 +42,8 @@ void read_layer(const JsonFields& layer, Eagle3Config& config) {
   config.stack.mlp_bias = layer.boolean("mlp_bias", false);
   config.vocab = static_cast<int32_t>(layer.integer("vocab_size", 1, 1 << 24));
   config.tied_head = layer.boolean("tie_word_embeddings", false);
+  config.max_positions =
+      static_cast<int32_t>(layer.integer("max_position_embeddings", 1, 1 << 24, config.max_positions));
 }
 
 void read_switches(const JsonFields& fields, Eagle3Config& config) {
@@ -48,6 +51,7 @@ void read_switches(const JsonFields& fields, Eagle3Config& config) {
   config.target_hidden = static_cast<int32_t>(fields.integer("target_hidden_size", 1, 1 << 20, config.stack.hidden));
   // In this form tools disagree about what a missing one means, and a guess may draft badly.
   if (fields.has(kType) && !fields.has("norm_before_residual")) fields.fail("norm_before_residual", "true or false");
+  config.block_size = static_cast<int32_t>(fields.integer("block_size", 2, kMaxChain, config.block_size));
   config.normed_residual = fields.boolean("norm_before_residual", false);
   config.normed_output = fields.boolean("norm_output", false);
   config.norms_each = fields.boolean("fc_norm", false);

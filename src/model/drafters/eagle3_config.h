@@ -26,6 +26,9 @@ struct Eagle3Config {
   bool norms_each = false;       ///< each hidden state has a norm before fc
   bool norms_all = false;        ///< they have one together
   int32_t mask_id = -1;          ///< P-EAGLE: the token at positions that are drafted in the same pass
+  // Of a head that is trained here. Drafting does not depend on them.
+  int32_t max_positions = 2048;  ///< as transformers takes it where a file says nothing
+  int32_t block_size = 8;        ///< a token and its drafts in training; seven drafts are usual
 
   int32_t aux_width() const { return static_cast<int32_t>(aux_layers.size()) * target_hidden; }
 };

@@ -57,8 +57,6 @@ void check_fixed(const GgufKeys& keys) {
   check_fixed_words(keys);
   for (const auto& [key, value] : {std::pair{"attention.scale", 0.0},
                                    {"attention.value_scale", 0.0},
-                                   {"attention.temperature_scale", 0.0},
-                                   {"rope.scaling.yarn_log_multiplier", 0.0},
                                    {"expert_count", 0.0},
                                    {"expert_shared_count", 0.0},
                                    {"hyper_connection.count", 0.0},

@@ -13,7 +13,7 @@ constexpr const char* kMistral = "mistral";
 constexpr const char* kMinistral = "ministral3";
 
 // What the class of transformers has where a file says nothing.
-constexpr const char* kMinistralDefaults = R"({"head_dim": 128, "sliding_window": null,
+constexpr const char* kMinistralDefaults = R"({"head_dim": 128, "sliding_window": null, "rms_norm_eps": 1e-5,
   "rope_parameters": {"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 16.0, "beta_fast": 32.0, "beta_slow": 1.0,
     "original_max_position_embeddings": 16384, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}})";
 
@@ -28,9 +28,18 @@ Json complete(const JsonFields& /*fields*/, const Json& settings) {
 }
 
 Json complete_ministral(const JsonFields& fields, const Json& settings) {
-  Json own = with_defaults(fields, settings, kMinistralDefaults);
+  Json spelled = settings;
+  if (fields.has("rope_scaling")) {  // the old spelling, which counts where both are there
+    const JsonFields is_object = fields.object("rope_scaling");
+    spelled[kRope] = settings.at("rope_scaling");
+    spelled.erase("rope_scaling");
+    if (!spelled[kRope].contains("rope_theta") && fields.has("rope_theta"))
+      spelled[kRope]["rope_theta"] = fields.raw("rope_theta");
+  }
+  const JsonFields words(spelled, fields.file(), "config");
+  Json own = with_defaults(words, spelled, kMinistralDefaults);
   if (own[kRope].is_object() && !own[kRope].contains(kGrowth)) {
-    fields.object(kRope).fail(kGrowth, "a number, by which queries grow");
+    words.object(kRope).fail(kGrowth, "a number, by which queries grow");
   }
   return complete(fields, own);
 }
@@ -48,10 +57,10 @@ void read(const JsonFields& fields, ModelConfig& config) {
   const JsonFields rope = fields.object(kRope);
   const double growth = rope.number(kGrowth, 0.0, 1e3);
   if (growth == 0) return;
-  const double length = rope.number("original_max_position_embeddings", 1.0, 1e9);
   for (LayerAttention& layer : config.stack.layers) {
     layer.rope.query_growth = growth;
-    layer.rope.original_max_positions = length;
+    if (layer.rope.original_max_positions > 0) continue;  // what the rope is stretched from
+    layer.rope.original_max_positions = rope.number("original_max_position_embeddings", 1.0, 1e9);
   }
 }
 

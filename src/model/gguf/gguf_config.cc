@@ -53,10 +53,7 @@ void check_routing(const GgufKeys& keys, const GgufArchitecture& architecture) {
 }
 
 void check_fixed(const GgufKeys& keys, const GgufArchitecture& architecture) {
-  check_fixed_words(keys);
-  for (const char* key : {"rope.scaling.yarn_log_multiplier", "attention.temperature_scale"}) {
-    if (!architecture.grows_queries) keys.require(key, 0);
-  }
+  check_fixed_words(keys, architecture.grows_queries);
   if (!architecture.softcap) keys.require("final_logit_softcapping", 0);
   const std::string causal = keys.full("attention.causal");
   if (keys.fields().boolean(causal, architecture.causal) != architecture.causal) {

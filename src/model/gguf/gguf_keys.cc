@@ -80,7 +80,10 @@ double rotary_factor(double rotated, double head_dim) {
   return is_short ? std::nextafter(factor, 2) : factor;
 }
 
-void check_fixed_words(const GgufKeys& keys) {
+void check_fixed_words(const GgufKeys& keys, bool grows_queries) {
+  for (const char* key : {"rope.scaling.yarn_log_multiplier", "attention.temperature_scale"}) {
+    if (!grows_queries) keys.require(key, 0);
+  }
   constexpr std::pair<const char*, double> kFixed[] = {
       {"attention.clamp_kqv", 0}, {"attention.max_alibi_bias", 0}, {"rope.scaling.yarn_ext_factor", 1}};
   for (const auto& [key, value] : kFixed) keys.require(key, value);

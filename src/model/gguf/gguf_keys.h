@@ -114,9 +114,9 @@ Json gguf_window_types(const GgufKeys& keys, int64_t layers, int64_t usual);
 /// which are tensors.
 Json gguf_rope_scaling(const GgufKeys& keys, bool long_rope = false);
 
-/// Refuses keys that change what layers do, unless they have the only value that is supported. Throws Error("gguf",
-/// ...).
-void check_fixed_words(const GgufKeys& keys);
+/// Refuses keys that change what layers do, unless they have the only value that is supported; `grows_queries`: those
+/// of architectures whose queries grow with the position may have any. Throws Error("gguf", ...).
+void check_fixed_words(const GgufKeys& keys, bool grows_queries = false);
 
 /// Whether there is a tensor NAME.weight of the layer.
 bool has_layer_weight(const Checkpoint& checkpoint, int64_t layer, const char* name);

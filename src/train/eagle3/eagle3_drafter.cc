@@ -15,7 +15,7 @@ constexpr double kDecay = 0.8;  // of a step's weight to the one before, as the 
 
 // As fit_to_target() has them where a file does not say.
 std::vector<int32_t> usual_layers(int32_t target_layers) {
-  if (target_layers < 2 * kAuxLayers) return default_aux_layers(target_layers, kAuxLayers);
+  if (target_layers <= 2 * kAuxLayers) return default_aux_layers(target_layers, kAuxLayers);
   return {1, target_layers / 2 - 1, target_layers - 4};
 }
 
@@ -34,6 +34,8 @@ Eagle3Config design_eagle3(const ModelConfig& target, const DrafterWishes& wishe
   head.aux_layers = design.aux_layers;
   head.target_hidden = design.target_hidden;
   head.vocab = head.draft_vocab = design.vocab;
+  head.max_positions = design.max_positions;
+  head.block_size = design.block_size;
   return head;
 }
 
@@ -61,7 +63,8 @@ void check_trainable(const Eagle3Config& head) {
 }
 
 // vLLM reads the layers at the top, where they count what enters a layer; SGLang those of eagle_config, where they
-// count what leaves it. Without draft_vocab_size the head is the target's.
+// count what leaves it. A draft_vocab_size of null says that the head is the target's: SGLang wants the key, and both
+// take a missing max_position_embeddings for 2048. block_size is ours alone.
 Json specforge_config(const Eagle3Config& head) {
   const LayerAttention& layer = head.stack.layers.front();
   std::vector<int32_t> entered;
@@ -80,12 +83,15 @@ Json specforge_config(const Eagle3Config& head) {
           {"rms_norm_eps", shortest(head.stack.norm_eps)},
           {"rope_theta", layer.rope.theta},
           {"vocab_size", head.vocab},
+          {"draft_vocab_size", nullptr},
+          {"max_position_embeddings", head.max_positions},
+          {"block_size", head.block_size},
           {"attention_bias", false},
           {"tie_word_embeddings", false},
           {"torch_dtype", "bfloat16"}};
 }
 
-TrainedDrafter eagle3_drafter(const Eagle3Config& head, int32_t block) {
+TrainedDrafter eagle3_drafter(const Eagle3Config& head) {
   const LayerAttention& layer = head.stack.layers.front();
   TrainedDrafter out;
   out.summary = "eagle3, 1 layer";
@@ -99,14 +105,13 @@ TrainedDrafter eagle3_drafter(const Eagle3Config& head, int32_t block) {
   shape.intermediate = head.stack.intermediate;
   shape.aux_width = head.aux_width();
   shape.vocab = head.vocab;
-  shape.block = block;
+  shape.block = head.block_size;
   shape.eps = head.stack.norm_eps;
   shape.rope_theta = layer.rope.theta;
   out.make_network = make_eagle3_network;
   out.gamma = -1 / std::log(kDecay);
   const Json config = specforge_config(head);
   out.settings = config;
-  out.settings["block_size"] = block;
   out.exported = [config](DrafterForm form, const Model&) -> DrafterExport {
     if (form == DrafterForm::kZlab) return {config, {}};
     throw Error("train", "EAGLE-3 heads are written in SpecForge's form alone: leave --format out");

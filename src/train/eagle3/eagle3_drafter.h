@@ -21,7 +21,6 @@ void check_trainable(const Eagle3Config& head);
 /// What config.json of such a head says, in SpecForge's words: reading it gives the configuration again.
 Json specforge_config(const Eagle3Config& head);
 
-/// `block`: steps of a chain in training, and one.
-TrainedDrafter eagle3_drafter(const Eagle3Config& head, int32_t block);
+TrainedDrafter eagle3_drafter(const Eagle3Config& head);
 
 }  // namespace ashlar

@@ -10,8 +10,6 @@
 namespace ashlar {
 namespace {
 
-constexpr int32_t kEagle3Block = 8;  // seven steps, as SpecForge has it
-
 TrainedDrafter fitted(DflashConfig config, const ModelConfig& target, const DrafterWishes& wishes) {
   if (!wishes.head.empty()) add_head(wishes.head, config);
   check_fit(config, target);
@@ -30,16 +28,15 @@ TrainedDrafter read_block(const std::filesystem::path& folder, const ModelConfig
 
 TrainedDrafter design_head(const ModelConfig& target, const DrafterWishes& wishes,
                            const std::function<int32_t()>& /*mask_token*/) {
-  return eagle3_drafter(design_eagle3(target, wishes), wishes.block_size);
+  return eagle3_drafter(design_eagle3(target, wishes));
 }
 
-// How many steps it was trained with its folder does not say.
 TrainedDrafter read_head(const std::filesystem::path& folder, const ModelConfig& target,
                          const DrafterWishes& /*wishes*/) {
   Eagle3Config config = read_eagle3_config(folder);
   fit_to_target(config, target);
   check_trainable(config);
-  return eagle3_drafter(config, kEagle3Block);
+  return eagle3_drafter(config);
 }
 
 }  // namespace

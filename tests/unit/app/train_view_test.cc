@@ -153,9 +153,12 @@ TEST(TrainFlags, FollowTheMethod) {
   EXPECT_EQ(with_method({}).weights, PositionWeights::kDecay);
   EXPECT_EQ(with_method({"--block-size", "5", "--position-weights=dpace"}).drafter.block_size, 5);
   EXPECT_EQ(with_method({"--block-size", "5", "--position-weights=dpace"}).weights, PositionWeights::kDpace);
-  EXPECT_NO_THROW(with_method({"--preset", "tiny"}));
+  for (const TrainPreset& preset : train_presets()) {  // without their lines for flags that are not the method's
+    const TrainOptions options = with_method({"--preset", preset.name});
+    EXPECT_EQ(options.drafter.layers, 0) << preset.name;
+    EXPECT_NE(options.max_anchors, TrainOptions{}.max_anchors) << preset.name;
+  }
   EXPECT_NO_THROW(with_method({"--from", "x"}));
-  EXPECT_THROW(with_method({"--preset", "small"}), Error);  // which sets a number of layers
   for (const char* flag :
        {"--head=dflash2", "--drafter-layers=2", "--mask-token=3", "--selector-weight=2", "--format=z-lab"}) {
     EXPECT_THROW(with_method({flag}), Error) << flag;

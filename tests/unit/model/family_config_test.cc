@@ -322,6 +322,12 @@ TEST(Ministral3, QueriesGrowWithThePosition) {
     EXPECT_TRUE(layer.rope.query_growth == 0.1 && layer.rope.original_max_positions == 16384);
     EXPECT_EQ(layer.rope.attention_factor, 1.0);
   }
+  EXPECT_FLOAT_EQ(read_family(patched(ministral, R"({"rms_norm_eps":"<absent>"})")).stack.norm_eps, 1e-5F);
+  const RopeConfig old = read_family(patched(ministral, R"({"rope_scaling":{"rope_type":"yarn","factor":8.0,
+    "rope_theta":5e4,"original_max_position_embeddings":8192,"llama_4_scaling_beta":0.2}})"))
+                             .stack.layers[0]
+                             .rope;
+  EXPECT_TRUE(old.query_growth == 0.2 && old.original_max_positions == 8192 && old.factor == 8 && old.theta == 5e4);
   const ModelConfig plain = within(patched(mistral, R"({"sliding_window":null,"rope_theta":5e4})"));
   EXPECT_TRUE(plain.stack.layers[0].rope.query_growth == 0 && plain.stack.layers[0].window == 0);
   EXPECT_EQ(plain.stack.layers[0].rope.scaling, RopeConfig::Scaling::kNone);

@@ -54,7 +54,9 @@ std::vector<std::string> trained_kinds() {
 class DrafterTrainingOfHeads : public DrafterTraining, public ::testing::WithParamInterface<std::string> {
  protected:
   TrainedDrafter trained() const override {
-    if (GetParam() == kEagle3) return eagle3_drafter(design_eagle3(model_->config(), {}), 8);
+    if (GetParam() == kEagle3)
+      return eagle3_drafter(
+          design_eagle3(model_->config(), {.layers = 1, .block_size = 8, .aux_layers = {}, .mask_id = {}, .head = {}}));
     DflashConfig config = drafter_;
     add_head(GetParam(), config);
     return block_drafter(config);
@@ -146,14 +148,20 @@ TEST_F(DrafterTraining, RefusesEagle3HeadsThatAreNotTrained) {
     change(changed);
     EXPECT_THROW(check_trainable(changed), Error);
   }
-  EXPECT_THROW(eagle3_drafter(plain, 8).exported(DrafterForm::kSpeculators, *model_), Error);
+  EXPECT_THROW(eagle3_drafter(plain).exported(DrafterForm::kSpeculators, *model_), Error);
 }
 
 // What is written says what was designed.
 TEST_F(DrafterTraining, WritesEagle3ConfigsThatReadBack) {
   const TempFolder folder;
-  const Eagle3Config designed = design_eagle3(model_->config(), {});
-  write_drafter_folder(folder / "d", specforge_config(designed), {});
+  const Eagle3Config designed =
+      design_eagle3(model_->config(), {.layers = 1, .block_size = 5, .aux_layers = {}, .mask_id = {}, .head = {}});
+  const Json config = specforge_config(designed);
+  write_drafter_folder(folder / "d", config, {});
+  // Others' readers fail without the first, and read beyond their tables without the second.
+  EXPECT_TRUE(config.contains("draft_vocab_size") && config["draft_vocab_size"].is_null());
+  EXPECT_EQ(config["max_position_embeddings"], model_->config().max_positions);
+  EXPECT_EQ(config["block_size"], 5);
   EXPECT_TRUE(is_eagle3_folder(folder / "d"));
   Eagle3Config read = read_eagle3_config(folder / "d");
   fit_to_target(read, model_->config());

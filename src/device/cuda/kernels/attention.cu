@@ -74,7 +74,8 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
   const int32_t d = heads.head_dim;
   float* const query = shared;                         // [kHeads, head_dim]
   float* const sums = shared + query_room(kHeads, d);  // [kWarps, kHeads, head_dim]: of a cut each
-  // The row's own key and value, which lie at any address in the call's rows, as bf16 that they would be read as.
+  // The row's own key and value, which lie at any address in the call's rows, as bf16 of the codes
+  // that they have themselves; the cache codes what was not rounded to bf16 yet.
   using Own = KvFormat<KvNumbers::kBF16>;
   auto* const own = reinterpret_cast<__nv_bfloat16*>(sums + kWarps * kHeads * d);  // [2, head_dim]
 

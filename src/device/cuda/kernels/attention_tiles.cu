@@ -3,10 +3,11 @@
 //
 // The law of a row and head, whatever shares the call: its keys are cut at multiples of 32 positions from 0. A score is
 // one chain of m16n8k16 steps over head_dim. Weights of a cut are relative to its highest score and rounded to bf16;
-// they are summed as rounded, and multiply values in two steps of 16 keys. Eight cuts are a segment, which begins at a
-// multiple of 256: relative to the highest score of all its cuts, they are added up in ascending order. Segments are
-// merged in ascending order by merge(). Cuts and segments without a key that the row sees take no part. The own key of
-// a row without KV is the key at the end of its range.
+// they are summed as rounded (of codes a weight times its value's scale is rounded, and weights are summed before), and
+// multiply values in two steps of 16 keys. Eight cuts are a segment, which begins at a multiple of 256: relative to the
+// highest score of all its cuts, they are added up in ascending order. Segments are merged in ascending order by
+// merge(). Cuts and segments without a key that the row sees take no part. The own key of a row without KV is the key
+// at the end of its range.
 //
 // A tile is up to 16 queries: the heads of a block, which share a key/value head, of consecutive rows that share a page
 // table and whose ranges of keys overlap. The instruction never mixes rows of a tile, and keys that a row does not see

@@ -260,6 +260,7 @@ class CudaTrainOps final : public TrainOps {
   void by_logits(Tensor hidden, Tensor target, Tensor head, TokenLoss* losses, Tensor d_hidden,
                  const Candidates& candidates, const Fn& fn) {
     if (hidden.rows == 0) return;
+    ASHLAR_CHECK_LE(candidates.n, kMaxCandidates);
     const int64_t kinds = target.data == nullptr ? 1 : 2;
     const int64_t together = std::max<int64_t>(kLogits / kinds / head.rows / kLogitRows, 1) * kLogitRows;
     const auto rows = static_cast<int32_t>(std::min<int64_t>(together, hidden.rows));
