@@ -44,7 +44,7 @@ ProductCall product_of(ProductCall call, Tensor x, Tensor out) {
   return call;
 }
 
-/// make_device() lets no others through.
+/// make_device() lets no other codes through; f32 is kept as bf16.
 KvNumbers numbers_of(KvDType dtype) { return dtype == KvDType::kInt8 ? KvNumbers::kInt8 : KvNumbers::kBF16; }
 
 /// Drafts have 16 rows a sequence, where few bits gain nothing: drafters follow the target's weights.
