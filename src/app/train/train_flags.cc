@@ -128,8 +128,8 @@ void add_training_options(CLI::App& app, TrainOptions& options) {
       "What is learnt: tokens (ce), or the target's distributions, by one of four measures (default: ce)", losses)
       ->group(kGroup);
   add_choice<PositionWeights>(app, "--position-weights", options.weights,
-                              "Positions of a block weigh by how likely they are reached, or less and less (default: "
-                              "dpace; of --method eagle3 decay)",
+                              "Positions weigh by how likely they are reached, or less and less (default: dpace; "
+                              "eagle3: decay)",
                               {{"dpace", PositionWeights::kDpace}, {"decay", PositionWeights::kDecay}})
       ->group(kGroup);
   app.add_option("--selector-weight", options.selector_weight, "What a selector's own loss counts next to --loss")
