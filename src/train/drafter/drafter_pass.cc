@@ -80,24 +80,11 @@ void DrafterPass::prepare(const BlockBatch& batch) {
   attention_ = {shape_.heads,       shape_.kv_heads, shape_.head_dim, shape_.block,
                 batch.context_rows, shape_.window,   batch.blocks};
   const Sizes sizes = {batch.context_rows, block_rows, label_rows, batch.n_target_rows};
-  TensorRoom counted(nullptr);
-  lay_out(counted, sizes);
-  if (memory_ == nullptr || memory_->size() < counted.size()) {
-    memory_.reset();
-    memory_ = ops_.allocate(counted.size());
-  }
-  TensorRoom placed(memory_->data());
-  lay_out(placed, sizes);
-  const auto copy_parts = [&](const std::vector<Tensor>& parts, Tensor to) {
-    for (const Tensor& part : parts) {
-      ops_.copy(part, to.narrow(part.rows));
-      to = to.skip(part.rows);
-    }
-  };
-  copy_parts(batch.aux_hidden, aux_hidden_);
+  memory_.place(ops_, [&](TensorRoom& room) { lay_out(room, sizes); });
+  copy_parts(ops_, batch.aux_hidden, aux_hidden_);
   if (distribution_) {
     ASHLAR_CHECK_EQ(batch.target_rows.size(), batch.labels.size());
-    copy_parts(batch.final_hidden, final_hidden_);
+    copy_parts(ops_, batch.final_hidden, final_hidden_);
   }
   rotation_.reserve(batch.max_position);
   prepare_indices(batch);

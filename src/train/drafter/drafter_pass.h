@@ -11,6 +11,7 @@
 #include "train/drafter/network.h"
 #include "train/drafter/rotation_table.h"
 #include "train/drafter/selector_pass.h"
+#include "train/drafter/step_memory.h"
 
 namespace ashlar {
 
@@ -71,7 +72,8 @@ class DrafterPass final : public BlockPass {
   std::optional<SelectorPass> selector_;
 
   BlockAttention attention_;
-  std::unique_ptr<Buffer> memory_, indices_;
+  StepMemory memory_;
+  std::unique_ptr<Buffer> indices_;
   RotationTable rotation_;
 
   Tensor aux_hidden_;  // [context rows, aux_width]

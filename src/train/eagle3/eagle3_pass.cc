@@ -86,24 +86,11 @@ void Eagle3Pass::prepare(const BlockBatch& batch) {
   blocks_ = rows.blocks;
   context_rows_ = batch.context_rows;
   const Sizes sizes = {context_rows_, blocks_, static_cast<int32_t>(batch.labels.size()), batch.n_target_rows};
-  TensorRoom counted(nullptr);
-  lay_out(counted, sizes);
-  if (memory_ == nullptr || memory_->size() < counted.size()) {
-    memory_.reset();
-    memory_ = ops_.allocate(counted.size());
-  }
-  TensorRoom placed(memory_->data());
-  lay_out(placed, sizes);
-  const auto copy_parts = [&](const std::vector<Tensor>& parts, Tensor to) {
-    for (const Tensor& part : parts) {
-      ops_.copy(part, to.narrow(part.rows));
-      to = to.skip(part.rows);
-    }
-  };
-  copy_parts(batch.aux_hidden, aux_hidden_);
+  memory_.place(ops_, [&](TensorRoom& room) { lay_out(room, sizes); });
+  copy_parts(ops_, batch.aux_hidden, aux_hidden_);
   if (distribution_) {
     ASHLAR_CHECK_EQ(batch.target_rows.size(), batch.labels.size());
-    copy_parts(batch.final_hidden, final_hidden_);
+    copy_parts(ops_, batch.final_hidden, final_hidden_);
   }
   const std::vector<float> ones(static_cast<size_t>(blocks_), 1.0F);
   ops_.upload(ones.data(), static_cast<std::byte*>(ones_.data), ones.size() * sizeof(float));

@@ -12,6 +12,7 @@
 #include "device/tensor_room.h"
 #include "train/drafter/network.h"
 #include "train/drafter/rotation_table.h"
+#include "train/drafter/step_memory.h"
 #include "train/eagle3/eagle3_batch.h"
 #include "train/eagle3/eagle3_parameters.h"
 
@@ -83,7 +84,8 @@ class Eagle3Pass final : public BlockPass {
   const std::optional<DistributionLoss> distribution_;
   const int32_t n_steps_;
 
-  std::unique_ptr<Buffer> memory_, indices_;
+  StepMemory memory_;
+  std::unique_ptr<Buffer> indices_;
   RotationTable rotation_;
   std::vector<BlockContext> contexts_;
   int32_t blocks_ = 0, context_rows_ = 0;

@@ -63,6 +63,17 @@ __global__ void __launch_bounds__(kThreads) combine_kernel(float alpha, const fl
       [&](int64_t i) { out[i] = value(x[i], y[i]); });
 }
 
+__device__ __forceinline__ void scale_values(float* values, int64_t n, bool by_four, float factor) {
+  for_values(
+      n, by_four,
+      [&](int64_t i) {
+        float4 x = reinterpret_cast<float4*>(values)[i];
+        x.x *= factor, x.y *= factor, x.z *= factor, x.w *= factor;
+        reinterpret_cast<float4*>(values)[i] = x;
+      },
+      [&](int64_t i) { values[i] *= factor; });
+}
+
 /// The array of blockIdx.y, whose squares `partials` sum up to. Every thread adds them in the same order.
 __global__ void __launch_bounds__(kThreads)
     normalise_kernel(float* values, int64_t n, bool by_four, float least, const double* partials, int32_t n_partials) {
@@ -71,25 +82,11 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll 8
   for (int32_t i = 0; i < n_partials; ++i) sum += partials[i];
   const float factor = 1 / fmaxf(static_cast<float>(sqrt(sum)), least);
-  for_values(
-      n, by_four,
-      [&](int64_t i) {
-        float4 x = reinterpret_cast<float4*>(values)[i];
-        x.x *= factor, x.y *= factor, x.z *= factor, x.w *= factor;
-        reinterpret_cast<float4*>(values)[i] = x;
-      },
-      [&](int64_t i) { values[i] *= factor; });
+  scale_values(values, n, by_four, factor);
 }
 
 __global__ void __launch_bounds__(kThreads) scale_kernel(float* values, int64_t n, bool by_four, float factor) {
-  for_values(
-      n, by_four,
-      [&](int64_t i) {
-        float4 x = reinterpret_cast<float4*>(values)[i];
-        x.x *= factor, x.y *= factor, x.z *= factor, x.w *= factor;
-        reinterpret_cast<float4*>(values)[i] = x;
-      },
-      [&](int64_t i) { values[i] *= factor; });
+  scale_values(values, n, by_four, factor);
 }
 
 __device__ __forceinline__ void adamw_value(const TrainAdamW& step, float g, float& value, float& m, float& v) {
@@ -98,8 +95,8 @@ __device__ __forceinline__ void adamw_value(const TrainAdamW& step, float g, flo
   value = value * step.shrink - step.step_size * m / fmaf(sqrtf(v), step.inverse_correction, step.eps);
 }
 
-__global__ void __launch_bounds__(kThreads) adamw_kernel(TrainAdamW step, const float* gradient, int64_t n,
-                                                         bool by_four, float* values, float* m, float* v) {
+__global__ void __launch_bounds__(kThreads)
+    adamw_kernel(TrainAdamW step, const float* gradient, int64_t n, bool by_four, float* values, float* m, float* v) {
   for_values(
       n, by_four,
       [&](int64_t i) {
