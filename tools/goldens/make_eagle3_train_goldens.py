@@ -98,16 +98,8 @@ def loss_of(w, variant, documents, embedding, head, parity):
 def main():
     torch.optim._muon._zeropower_via_newtonschulz = base.newton_schulz
     out = Path(sys.argv[1] if len(sys.argv) > 1 else "tests/data") / "train"
-    generator = torch.Generator().manual_seed(base.SEED)
-    documents, described = [], []
-    for i, (length, ranges, anchors) in enumerate(DOCUMENTS):
-        ids = torch.randint(0, SHAPE["vocab"] - 1, (length,), generator=generator).tolist()
-        supervised = [int(any(a <= p < b for a, b in ranges)) for p in range(length)]
-        documents.append((ids, supervised, noise(f"aux_hidden.{i}", (length, SHAPE["aux_width"]), UNIT),
-                          noise(f"final_hidden.{i}", (length, SHAPE["hidden"]), UNIT), anchors))
-        described.append({"ids": ids, "supervised": supervised, "anchors": anchors})
-    embedding = noise("embedding", (SHAPE["vocab"], SHAPE["hidden"]), UNIT)
-    head = noise("head", (SHAPE["vocab"], SHAPE["hidden"]), UNIT * 0.3)
+    out.mkdir(parents=True, exist_ok=True)
+    documents, described, embedding, head = base.make_data(SHAPE, DOCUMENTS)
     variants = {}
     for name, variant in VARIANTS.items():
         w = {key: (noise(key, shape, 0.3, 1.0) if len(shape) == 1 else noise(key, shape, UNIT / shape[1]**0.5)).requires_grad_()
@@ -120,20 +112,13 @@ def main():
                 value.grad = None
             loss.backward()
             if step == 0:
-                variant |= {"gradients": {key: [round(float(value.grad.norm()), 9),
-                                                round(float((value.grad * noise(f"product.{key}", value.shape)).sum()), 9)]
-                                          for key, value in w.items()}}
-            norm = float(torch.nn.utils.clip_grad_norm_(w.values(), SETTINGS["clip"]))
-            for optimizer, rate in optimizers:
-                for group in optimizer.param_groups:
-                    group["lr"] = base.learning_rate(variant, step) * rate
-                optimizer.step()
+                variant |= {"gradients": base.in_two_numbers({key: value.grad for key, value in w.items()})}
+            norm = base.optimise(variant, step, w, optimizers)
             steps.append({"loss": float(loss.detach()), "gradient_norm": norm, "learning_rate": base.learning_rate(variant, step)})
             if step == 0:
                 steps[-1] |= {"blocks": blocks, "labels": labels, "position_accuracy": accuracy}
         # Where ten steps lead, in two numbers a tensor.
-        trained = {key: [round(float(value.detach().norm()), 9), round(float((value.detach() * noise(f"product.{key}", value.shape)).sum()), 9)]
-                   for key, value in w.items()}
+        trained = base.in_two_numbers({key: value.detach() for key, value in w.items()})
         variants[name] = {**variant, "steps": steps, "trained": trained}
         print(name, [round(step["loss"], 4) for step in steps], [round(step["gradient_norm"], 3) for step in steps])
     text = {"seed": base.SEED, "shape": SHAPE, "settings": SETTINGS, "documents": described, "variants": variants}

@@ -240,20 +240,41 @@ def make_optimizers(variant, w):
     return [(adamw, 1.0), (muon, variant["muon_rate"])]
 
 
+def make_data(shape, plans):
+    """(documents with what the target computes, documents as the golden file has them, embedding, head)."""
+    generator = torch.Generator().manual_seed(SEED)
+    documents, described = [], []
+    for i, (length, ranges, anchors) in enumerate(plans):
+        ids = torch.randint(0, shape["vocab"] - 1, (length,), generator=generator).tolist()
+        supervised = [int(any(a <= p < b for a, b in ranges)) for p in range(length)]
+        documents.append((ids, supervised, noise(f"aux_hidden.{i}", (length, shape["aux_width"]), UNIT),
+                          noise(f"final_hidden.{i}", (length, shape["hidden"]), UNIT), anchors))
+        described.append({"ids": ids, "supervised": supervised, "anchors": anchors})
+    embedding = noise("embedding", (shape["vocab"], shape["hidden"]), UNIT)
+    return documents, described, embedding, noise("head", (shape["vocab"], shape["hidden"]), UNIT * 0.3)
+
+
+def in_two_numbers(tensors):
+    """Of each tensor its norm and its product with noise."""
+    return {key: [round(float(value.norm()), 9), round(float((value * noise(f"product.{key}", value.shape)).sum()), 9)]
+            for key, value in tensors.items()}
+
+
+def optimise(variant, step, w, optimizers):
+    """One step of the optimizers; returns the gradients' norm before it is clipped."""
+    norm = float(torch.nn.utils.clip_grad_norm_(w.values(), SETTINGS["clip"]))
+    for optimizer, rate in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(variant, step) * rate
+        optimizer.step()
+    return norm
+
+
 def main():
     torch.optim._muon._zeropower_via_newtonschulz = newton_schulz
     out = Path(sys.argv[1] if len(sys.argv) > 1 else "tests/data") / "train"
     out.mkdir(parents=True, exist_ok=True)
-    generator = torch.Generator().manual_seed(SEED)
-    documents, described = [], []
-    for i, (length, ranges, anchors) in enumerate(DOCUMENTS):
-        ids = torch.randint(0, SHAPE["vocab"] - 1, (length,), generator=generator).tolist()
-        supervised = [int(any(a <= p < b for a, b in ranges)) for p in range(length)]
-        documents.append((ids, supervised, noise(f"aux_hidden.{i}", (length, SHAPE["aux_width"]), UNIT),
-                          noise(f"final_hidden.{i}", (length, SHAPE["hidden"]), UNIT), anchors))
-        described.append({"ids": ids, "supervised": supervised, "anchors": anchors})
-    embedding = noise("embedding", (SHAPE["vocab"], SHAPE["hidden"]), UNIT)
-    head = noise("head", (SHAPE["vocab"], SHAPE["hidden"]), UNIT * 0.3)
+    documents, described, embedding, head = make_data(SHAPE, DOCUMENTS)
     tensors, variants = {}, {}
     for name, variant in VARIANTS.items():
         w = {key: value.clone().requires_grad_() for key, value in initial_weights(variant).items()}
@@ -266,16 +287,10 @@ def main():
             loss.backward()
             brief = any(key in variant for key in ("loss", "convolutions", "selector"))
             if step == 0 and brief:
-                variant |= {"gradients": {key: [round(float(value.grad.norm()), 9),
-                                                round(float((value.grad * noise(f"product.{key}", value.shape)).sum()), 9)]
-                                          for key, value in w.items()}}
+                variant |= {"gradients": in_two_numbers({key: value.grad for key, value in w.items()})}
             elif step == 0 and name != "muon":  # whose first gradients are those of dpace
                 tensors |= {f"{name}.gradient.{key}": value.grad.float().numpy().copy() for key, value in w.items()}
-            norm = float(torch.nn.utils.clip_grad_norm_(w.values(), SETTINGS["clip"]))
-            for optimizer, rate in optimizers:
-                for group in optimizer.param_groups:
-                    group["lr"] = learning_rate(variant, step) * rate
-                optimizer.step()
+            norm = optimise(variant, step, w, optimizers)
             steps.append({"loss": float(loss.detach()), "gradient_norm": norm, "blocks": blocks, "labels": labels,
                           "position_accuracy": accuracy, "learning_rate": learning_rate(variant, step)})
             if brief and step > 0:
