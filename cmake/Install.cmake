@@ -47,7 +47,7 @@ endif()
 
 ashlar_install_output(ashlar.1 ${CMAKE_INSTALL_MANDIR}/man1 man)
 ashlar_install_output(ashlar ${CMAKE_INSTALL_DATADIR}/bash-completion/completions completion bash)
-# Debian's zsh reads vendor-completions in /usr, and site-functions in /usr/local alone.
+# Debian's zsh reads vendor-completions in /usr, and site-functions in /usr/local alone. To which it goes is known when it is installed.
 set(zsh_in_usr site-functions)
 if(EXISTS /etc/debian_version)
   set(zsh_in_usr vendor-completions)
@@ -55,8 +55,6 @@ endif()
 install(CODE "set(zsh_folder site-functions)
 if(CMAKE_INSTALL_PREFIX STREQUAL \"/usr\")
   set(zsh_folder ${zsh_in_usr})
-endif()
-execute_process(COMMAND \"$<TARGET_FILE:ashlar>\" completion zsh OUTPUT_FILE \"${PROJECT_BINARY_DIR}/installed/_ashlar\"
-  COMMAND_ERROR_IS_FATAL ANY)
-file(INSTALL \"${PROJECT_BINARY_DIR}/installed/_ashlar\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/\${zsh_folder}\")")
+endif()")
+ashlar_install_output(_ashlar ${CMAKE_INSTALL_DATADIR}/zsh/\${zsh_folder} completion zsh)
 ashlar_install_output(ashlar.fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d completion fish)

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # `cpack` in the build folder, after `ashlar` was built: ashlar_VERSION_ARCHITECTURE.deb, whose files go to /usr, and
 # ashlar-VERSION-Linux-ARCHITECTURE.tar.gz, which runs from wherever it is unpacked. What is in them is what `cmake --install`
-# puts in place (Install.cmake); libraries are those of the system that built them.
+# puts in place (Install.cmake); libraries are those of the system that built them. DEBFULLNAME and DEBEMAIL in the environment
+# name the maintainer of the .deb, as for Debian's own tools.
 set(CPACK_PACKAGE_NAME ashlar)
 set(CPACK_PACKAGE_VENDOR "The Ashlar authors")
-set(CPACK_PACKAGE_CONTACT "The Ashlar authors")
+set(CPACK_PACKAGE_CONTACT "The Ashlar authors <authors@ashlar.invalid>") # whoever builds it answers for it: PackageOptions.cmake
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Language models in blocks of tokens: run, chat, serve, measure")
-set(CPACK_PACKAGE_DESCRIPTION "Speculative decoding by block-diffusion drafters and block-diffusion models as they are, on CPUs and GPUs,\n\
-with an OpenAI-compatible server. The tokens of an answer never depend on the drafter.")
+set(CPACK_PACKAGE_DESCRIPTION "Speculative decoding by block-diffusion drafters and block-diffusion\n\
+models as they are, on CPUs and GPUs, with an OpenAI-compatible server.\n\
+The tokens of an answer never depend on the drafter.")
 if(EXISTS ${PROJECT_SOURCE_DIR}/LICENSE) # a container is built from what it needs alone
   set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 endif()

@@ -15,6 +15,21 @@ if grep -rlaF "$root/" "$work"/venv/lib/python*/site-packages/ashlar*; then
   echo "FAILED: paths of the machine that built it are in the files above"
   exit 1
 fi
+# Licence, the notices of what is compiled in, and of each library that was copied into the wheel.
+info=$(echo "$work"/venv/lib/python*/site-packages/ashlar-*.dist-info)
+for library in CLI pybind11 nlohmann spdlog; do
+  grep -qF "usr/include/$library/" "$info/licenses/copyright" || { echo "FAILED: no notice of $library"; exit 1; }
+done
+for library in "$work"/venv/lib/python*/site-packages/ashlar.libs/*; do
+  [ -e "$library" ] || continue  # without auditwheel it has none
+  name=$(basename "$library" | sed -E 's/-[0-9a-f]{8}\..*//')
+  found=no
+  for package in $(dpkg-query -S "*/$name[.-]*" | sed 's/[:,].*//' | sort -u); do
+    if [ -s "$info/licenses/libraries/$package" ]; then found=yes; fi
+  done
+  [ "$found" = yes ] || { echo "FAILED: no notice of $name"; exit 1; }
+done
+grep -q '^License-File: copyright$' "$info/METADATA" || { echo "FAILED: the metadata names no notices"; exit 1; }
 "$work/venv/bin/pip" check --disable-pip-version-check
 cd /
 unset ASHLAR_MODELS PYTHONPATH

@@ -13,20 +13,34 @@ tarball=$(echo "$work"/ashlar-*.tar.gz)
 [ -f "$deb" ] && [ -f "$tarball" ] || fail "a package is missing: $(ls "$work")"
 
 dpkg-deb --contents "$deb" | awk '{print $6}' > "$work/contents"
-for file in bin/ashlar lib/systemd/system/ashlar.service share/man/man1/ashlar.1 share/doc/ashlar/LICENSE share/doc/ashlar/copyright \
+for file in bin/ashlar lib/systemd/system/ashlar.service share/man/man1/ashlar.1.gz share/doc/ashlar/LICENSE share/doc/ashlar/copyright \
+  share/doc/ashlar/changelog.gz \
   share/doc/ashlar/docs/serving.md share/doc/ashlar/examples/grafana-dashboard.json share/ashlar/models/pebble-11m/config.json \
   share/zsh/vendor-completions/_ashlar; do
   grep -qx "\./usr/$file" "$work/contents" || fail "$file is not in the .deb"
 done
 grep -vE '^\./(usr/.*)?$' "$work/contents" | grep . && fail "files outside of /usr"
 dpkg-deb --field "$deb" Depends | grep -q libc6 || fail "the .deb depends on nothing"
+dpkg-deb --field "$deb" Maintainer | grep -qE '^[^<>]+ <[^ @]+@[^ @]+\.[a-z]+>$' || fail "the maintainer has no address"
 mkdir "$work/deb" && dpkg-deb --extract "$deb" "$work/deb"
 grep -q "^ExecStart=/usr/bin/ashlar " "$work/deb/usr/lib/systemd/system/ashlar.service" || fail "the unit starts another program"
+
+gzip -dc "$work/deb/usr/share/doc/ashlar/changelog.gz" > "$work/changelog"
+dpkg-parsechangelog -l "$work/changelog" -S Version | grep -qx "$(dpkg-deb --field "$deb" Version)" ||
+  fail "the changelog is of another version"
+# Whose headers are compiled in is named in the packages, with the licence.
+for library in CLI nlohmann spdlog fmt toml++; do
+  grep -qF "Files: usr/include/$library/*" "$work/deb/usr/share/doc/ashlar/copyright" || fail "no notice of $library"
+done
+if command -v lintian >/dev/null && lintian --allow-root --fail-on error --tags malformed-contact,no-changelog,uncompressed-manual-page,copyright-without-copyright-notice,extended-description-line-too-long "$deb" | grep .; then
+  fail "lintian finds the above"
+fi
 
 tar -xzf "$tarball" -C "$work"
 unset ASHLAR_MODELS
 cd /
 program=$(echo "$work"/ashlar-*/bin/ashlar)
+grep -qF "usr/include/CLI" "$work"/ashlar-*/share/doc/ashlar/copyright || fail "no notices in the tarball"
 "$program" inspect --no-self-test --json > "$work/inspect" || fail "the program does not run from the tarball"
 grep -qF "/share/ashlar/models/" "$work/inspect" || fail "the models are not those of the tarball"
 # Whatever lies on this machine where the program was built is not its own: a package has its models with it or none.
