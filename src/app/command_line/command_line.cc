@@ -68,8 +68,11 @@ std::string foreign_flags(const CLI::App& app, const std::string& path, const st
   for (size_t i = 0; i < args.size() && args[i] != "--"; ++i) {
     if (!args[i].starts_with('-')) continue;
     const std::string flag = args[i].substr(0, args[i].find('='));
-    const std::string hint = app.get_option_no_throw(flag) == nullptr ? foreign_flag(flag) : "";
+    const bool own = app.get_option_no_throw(flag) != nullptr;
+    const std::string hint =
+        own ? "" : foreign_flag(flag, app.get_name() == "serve" && app.get_parent()->get_parent() == nullptr);
     if (!hint.empty()) return for_message(flag) + " is no flag of " + path + "; " + hint;
+    if (!own && flag.starts_with("-h")) return for_message(flag) + " is no flag of " + path;
     if (takes_value(app, args[i])) ++i;
   }
   return {};

@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <regex>
 
 #include "app/command_line/foreign_words.h"
 #include "app/command_line/validators.h"
@@ -69,12 +72,17 @@ TEST_F(CommandLine, SaysWhatStandsForWordsOfOtherPrograms) {
                                                  {{"run", "x", "-ngl", "99"}, "--device cuda"},
                                                  {{"run", "x", "-p", "hi", "--temp", "0.7"}, "--temperature X"},
                                                  {{"serve", "--spec-type", "draft-dflash"}, "--drafter FOLDER"},
+                                                 {{"serve", "--speculative-algorithm", "DFLASH"}, "--drafter FOLDER"},
+                                                 {{"serve", "--temp", "0.7"}, "each request says it"},
+                                                 {{"serve", "-hfd", "org/model"}, "--drafter FOLDER"},
+                                                 {{"quantize", "x.gguf"}, "--weights int8"},
                                                  {{"ps"}, "/stats"},
                                                  {{"ls"}, "ashlar list"},
                                                  {{"show", "x"}, "ashlar inspect"}}) {
     EXPECT_THAT(problem_of(args), HasSubstr(here)) << args.back();
     EXPECT_THAT(problem_of(args), HasSubstr("here")) << args.back();
   }
+  EXPECT_EQ(problem_of({"run", "-hello"}), "-hello is no flag of ashlar run");  // and no -h followed by more
   // Values are no flags, and a command's own flags are its own.
   for (const Args& args :
        {Args{"run", "--prompt", "-m"}, Args{"run", "--prompt=-hf"}, Args{"run", "--", "-hf"},
@@ -106,6 +114,29 @@ TEST_F(CommandLine, WhatStandsForForeignWordsExists) {
     }
   }
   EXPECT_GT(n, 60U);
+}
+
+// Whoever comes with the page that compares flags finds each of them answered here.
+TEST_F(CommandLine, EveryFlagOfTheTableInTheDocumentationIsAnswered) {
+  std::ifstream page(std::filesystem::path(ASHLAR_SOURCE_DIR) / "docs" / "serving.md");
+  const std::regex flag("[`( ](--?[a-z][a-z0-9-]*)");
+  size_t n = 0;
+  bool begun = false;
+  for (std::string line; std::getline(page, line);) {
+    begun = line.starts_with("## ") ? line.starts_with("## Coming from ") : begun;
+    if (!begun || !line.starts_with("| ") || line.find('`') == std::string::npos) continue;
+    const size_t others = line.find(" |", 2);  // what follows the column of this program's own flags
+    const std::string cells = line.substr(others);
+    for (std::sregex_iterator it(cells.begin(), cells.end(), flag), end; it != end; ++it) {
+      const std::string name = (*it)[1];
+      const std::string said = problem_of({"serve", name, "1"});
+      const Args own = flag_names(*app_.get_subcommand("serve"));
+      EXPECT_TRUE(said.find("here") != std::string::npos || std::find(own.begin(), own.end(), name) != own.end())
+          << name;
+      ++n;
+    }
+  }
+  EXPECT_GT(n, 40U);
 }
 
 TEST_F(CommandLine, HelpAndVersionAreWordsToo) {
