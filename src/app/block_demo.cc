@@ -170,7 +170,7 @@ Request demo_request(const Session& session, const Prompt& prompt, const Samplin
   return request;
 }
 
-void demo_blocks(Session& session, const std::vector<Prompt>& prompts, const BlockDemoOptions& options) {
+Json demo_blocks(Session& session, const std::vector<Prompt>& prompts, const BlockDemoOptions& options) {
   Speed parallel, single;
   for (size_t i = 0; i < prompts.size() && !InterruptScope::requested(); ++i) {
     Request request = demo_request(session, prompts[i], options.sampling, options.max_tokens);
@@ -195,11 +195,17 @@ void demo_blocks(Session& session, const std::vector<Prompt>& prompts, const Blo
                 options.color ? "\033[0m" : "");
     show(best[0], options);
   }
-  if (InterruptScope::requested()) return;
-  std::printf("\ntokens per forward: %.2f, %.0f tokens/s; one token per forward: %.0f tokens/s (%.1fx)\n",
-              parallel.passes > 0 ? parallel.decided / parallel.passes : 0.0, parallel.rate(), single.rate(),
-              single.rate() > 0 ? parallel.rate() / single.rate() : 0.0);
+  if (InterruptScope::requested()) return nullptr;
+  const double per_forward = parallel.passes > 0 ? parallel.decided / parallel.passes : 0.0;
+  const double speed_up = single.rate() > 0 ? parallel.rate() / single.rate() : 0.0;
+  std::printf("\ntokens per forward: %.2f, %.0f tokens/s; one token per forward: %.0f tokens/s (%.1fx)\n", per_forward,
+              parallel.rate(), single.rate(), speed_up);
   flush_output();
+  return {{"prompts", prompts.size()},
+          {"tokens_per_forward", per_forward},
+          {"tokens_per_second", parallel.rate()},
+          {"one_per_forward_tokens_per_second", single.rate()},
+          {"speed_up", speed_up}};
 }
 
 }  // namespace ashlar

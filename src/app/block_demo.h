@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/prompts.h"
+#include "io/json.h"
 #include "session/session.h"
 
 namespace ashlar {
@@ -32,9 +33,10 @@ struct BlockDemoOptions {
   std::chrono::milliseconds pause{0};  ///< between passes, on a terminal; 0: answers are written as plain text
 };
 
-/// Shows the answers on standard output, then one line of figures. The session's model fills blocks and its engine may
-/// run.
-void demo_blocks(Session& session, const std::vector<Prompt>& prompts, const BlockDemoOptions& options);
+/// Shows the answers on standard output, then one line of figures, which it also gives back: prompts,
+/// tokens_per_forward, tokens_per_second, one_per_forward_tokens_per_second, speed_up; null if it was interrupted. The
+/// session's model fills blocks and its engine may run.
+Json demo_blocks(Session& session, const std::vector<Prompt>& prompts, const BlockDemoOptions& options);
 
 /// The prompt as the demonstrations ask it.
 Request demo_request(const Session& session, const Prompt& prompt, const SamplingParams& sampling, int32_t max_tokens);

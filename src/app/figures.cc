@@ -5,6 +5,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "measure/build_info.h"
+#include "session/session.h"
+
 namespace ashlar {
 namespace {
 
@@ -99,6 +102,15 @@ std::vector<std::string> histogram_lines(const std::vector<int64_t>& lengths, in
     lines.push_back(head + std::string(filled, '#') + " " + tail);
   }
   return lines;
+}
+
+Json provenance(const Session& session) {
+  return {{"build", describe_build()},
+          {"model", session.choice().model.string()},
+          {"drafter", session.has_drafter() ? Json(session.choice().drafter->string()) : Json(nullptr)},
+          {"device", session.ops().name()},
+          {"isa", session.ops().isa()},
+          {"threads", session.ops().threads()}};
 }
 
 Json stats_json(const Answer& answer) {

@@ -10,6 +10,8 @@
 
 namespace ashlar {
 
+class Session;
+
 /// Sums over answers.
 struct AnswerTotals {
   int64_t answers = 0;
@@ -45,6 +47,8 @@ std::string stats_line(const std::vector<Answer>& answers, double seconds, StepK
 /// Lines of "  3 | ######## 31 %": the share of steps that appended each number of tokens; `width` columns at most.
 std::vector<std::string> histogram_lines(const std::vector<int64_t>& lengths, int width);
 
+/// What the figures of a report belong to: build, model, drafter or null, device, instruction set, threads.
+Json provenance(const Session& session);
 Json stats_json(const Answer& answer);
 /// [{"id", "token", "logprob", "top": [...]}] of an answer.
 Json logprobs_json(const Answer& answer, const Tokenizer& tokenizer);

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/similar_word.h"
 #include "decode/step.h"
 
 namespace ashlar {
@@ -81,7 +82,9 @@ std::string describe_settings(const ChatState& state) {
   return text;
 }
 
-std::string change_setting(ChatState& state, const std::string& arguments) {
+std::string change_setting(ChatState& state, std::string arguments) {
+  constexpr std::string_view kOllama = "parameter ";  // as `/set parameter temperature 0.7` has it
+  if (arguments.starts_with(kOllama)) arguments = trim(arguments.substr(kOllama.size()));
   if (arguments.empty()) return describe_settings(state);
   const size_t space = arguments.find_first_of(" \t=");
   const std::string name = arguments.substr(0, space);
@@ -99,7 +102,9 @@ std::string change_setting(ChatState& state, const std::string& arguments) {
     setting.set(state, value);
     return name + " is now " + number(value);
   }
-  return "there is no setting " + name + "; /set alone lists them";
+  if (name == "system") return "here it is /system TEXT";
+  const std::string near = nearest(name, chat_settings());
+  return "there is no setting " + name + (near.empty() ? "; /set alone lists them" : "; did you mean " + near + "?");
 }
 
 std::string with_file(const std::string& file, const char* command, void (*act)(ChatState&, const std::string&),
@@ -135,6 +140,15 @@ std::string change_system(ChatState& state, const std::string& text) {
   return text == "-" ? "no system message; a new conversation" : "system message set; a new conversation";
 }
 
+std::string no_command(const std::string& name) {
+  const std::vector<std::string> settings = chat_settings();
+  const std::string begin = "there is no command " + name + "; ";
+  if (std::ranges::find(settings, name.substr(1)) != settings.end())
+    return begin + "it is /set " + name.substr(1) + " VALUE";
+  const std::string near = nearest(name, chat_commands());
+  return begin + (near.empty() ? "/help lists them" : "did you mean " + near + "?");
+}
+
 // Drops the newest answer, so that the question before it can be answered again.
 bool drop_answer(ChatState& state) {
   if (!state.messages.empty() && state.messages.back()["role"] == "assistant")
@@ -167,9 +181,9 @@ ChatCommandResult run_chat_command(ChatState& state, const std::string& line) {
   ChatCommandResult result;
   if (name == "/help" || name == "/?") {
     result.reply = kHelp;
-  } else if (name == "/quit" || name == "/exit") {
+  } else if (name == "/quit" || name == "/exit" || name == "/bye") {
     result.quit = true;
-  } else if (name == "/reset") {
+  } else if (name == "/reset" || name == "/clear") {
     state.reset();
     result.reply = "a new conversation";
   } else if (name == "/system") {
@@ -182,7 +196,7 @@ ChatCommandResult run_chat_command(ChatState& state, const std::string& line) {
     result.reply = load(state, rest);
   } else if (name == "/stats") {
     result.wants_stats = true;
-  } else if (name == "/retry") {
+  } else if (name == "/retry" || name == "/regen") {
     result.retry = drop_answer(state);
     if (!result.retry) result.reply = "there is no question yet";
     // The same seed would give the same answer; one that was not chosen yet will be another anyway.
@@ -190,7 +204,7 @@ ChatCommandResult run_chat_command(ChatState& state, const std::string& line) {
       result.reply = "seed " + std::to_string(++state.sampling.seed);
     }
   } else {
-    result.reply = "there is no command " + name + "; /help lists them";
+    result.reply = no_command(name);
   }
   return result;
 }

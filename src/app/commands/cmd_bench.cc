@@ -6,6 +6,7 @@
 #include "app/command_line/flags.h"
 #include "app/command_line/validators.h"
 #include "app/commands/commands.h"
+#include "app/figures.h"
 #include "base/machine/available_memory.h"
 #include "measure/build_info.h"
 #include "measure/engine/bench_report.h"
@@ -51,15 +52,6 @@ std::vector<std::vector<int32_t>> encode_prompts(const Session& session) {
                           : session.encode_raw(prompt.messages[0]["content"].get<std::string>()));
   }
   return encoded;
-}
-
-Json provenance(const Session& session) {
-  return {{"build", describe_build()},
-          {"model", session.choice().model.string()},
-          {"drafter", session.has_drafter() ? Json(session.choice().drafter->string()) : Json(nullptr)},
-          {"device", session.ops().name()},
-          {"isa", session.ops().isa()},
-          {"threads", session.ops().threads()}};
 }
 
 void write_json(ReportFile& file, const Session& session, const Json& figures) {

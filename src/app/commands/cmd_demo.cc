@@ -14,6 +14,7 @@
 #include "app/ordered_output.h"
 #include "app/prompts.h"
 #include "base/error.h"
+#include "measure/report/report_file.h"
 #include "session/answers.h"
 #include "session/interrupt.h"
 #include "session/models/model_locator.h"
@@ -32,6 +33,7 @@ struct DemoOptions {
   std::vector<std::string> prompts;
   int32_t max_tokens = 256;
   int32_t rounds = 3;
+  std::string json;
   ColorMode color = ColorMode::kAuto;
 };
 
@@ -69,8 +71,8 @@ class Demo {
         prompts_(std::move(prompts)),
         color_(use_color(options.color, STDOUT_FILENO)) {}
 
-  // Returns whether both ways gave the same tokens everywhere.
-  bool run() {
+  /// Its figures; `identical`: whether both ways gave the same tokens everywhere.
+  Json run() {
     show_both();
     measure_more();
     if (InterruptScope::requested()) throw CLI::RuntimeError(kInterruptedExit);
@@ -162,13 +164,30 @@ class Demo {
     return seconds > 0 ? tokens / seconds : 0;
   }
 
-  bool report() {
+  // Of a prompt, as both ways answered it.
+  Json prompt_json(size_t prompt) const {
+    const auto rate_of = [&](const Run& run) {
+      const double tokens = static_cast<double>(run.answers[prompt].tokens.size()) - 1;
+      return run.seconds[prompt] > 0 ? Json(tokens / run.seconds[prompt]) : Json();
+    };
+    return {{"prompt", prompts_[prompt].text},
+            {"text", drafted_.answers[prompt].text},
+            {"tokens", drafted_.answers[prompt].tokens.size()},
+            {"identical", plain_.answers[prompt].tokens == drafted_.answers[prompt].tokens},
+            {"plain_tokens_per_second", rate_of(plain_)},
+            {"drafted_tokens_per_second", rate_of(drafted_)},
+            {"mean_acceptance_length", totals_of(drafted_, prompt).mean_length()}};
+  }
+
+  Json report() {
+    Json prompts = Json::array();
     AnswerTotals totals;
     double best = 0;
     size_t best_prompt = 0;
     bool identical = plain_.repeats && drafted_.repeats;
     for (size_t i = 0; i < prompts_.size(); ++i) {
       totals.add(drafted_.answers[i]);
+      prompts.push_back(prompt_json(i));
       identical = identical && plain_.answers[i].tokens == drafted_.answers[i].tokens;
       const double gain = drafted_.seconds[i] > 0 ? plain_.seconds[i] / drafted_.seconds[i] : 0;
       if (gain > best) {
@@ -179,7 +198,8 @@ class Demo {
     heading("result (best of " + std::to_string(options_.rounds) + " rounds)");
     std::printf("plain:    %6.0f tokens/s\n", rate(plain_));
     std::printf("drafting: %6.0f tokens/s\n", rate(drafted_));
-    std::printf("speed-up: %.1fx\n", rate(plain_) > 0 ? rate(drafted_) / rate(plain_) : 0.0);
+    const double speed_up = rate(plain_) > 0 ? rate(drafted_) / rate(plain_) : 0.0;
+    std::printf("speed-up: %.1fx\n", speed_up);
     std::printf("best prompt: %.1fx (%.60s)\n", best, prompts_[best_prompt].text.c_str());
     std::printf("mean acceptance length: %.2f tokens per step; share of the steps that gave\n", totals.mean_length());
     const int width = std::min(72, terminal_width(STDOUT_FILENO));
@@ -189,7 +209,17 @@ class Demo {
                   static_cast<long long>(totals.accepted), static_cast<long long>(totals.ngram_accepted));
     }
     std::printf("identical: %s\n", identical ? "yes" : "NO");
-    return identical;
+    return {{"rounds", options_.rounds},
+            {"identical", identical},
+            {"plain_tokens_per_second", rate(plain_)},
+            {"drafted_tokens_per_second", rate(drafted_)},
+            {"speed_up", speed_up},
+            {"mean_acceptance_length", totals.mean_length()},
+            {"drafted", totals.drafted},
+            {"accepted", totals.accepted},
+            {"ngram_accepted", totals.ngram_accepted},
+            {"lengths", totals.lengths},
+            {"prompts", std::move(prompts)}};
   }
 
   void heading(const std::string& text) const { print_heading(text, color_); }
@@ -201,8 +231,8 @@ class Demo {
   Run plain_, drafted_;
 };
 
-// A model that fills blocks, against itself.
-void show_blocks(const DemoOptions& options, Session& session, const std::vector<Prompt>& prompts) {
+// A model that fills blocks, against itself: its figures, or null if it was interrupted.
+Json show_blocks(const DemoOptions& options, Session& session, const std::vector<Prompt>& prompts) {
   BlockDemoOptions blocks;
   blocks.sampling = options.sampling;
   blocks.max_tokens = options.max_tokens;
@@ -212,25 +242,32 @@ void show_blocks(const DemoOptions& options, Session& session, const std::vector
   print_heading("block diffusion with " + folder_name(session.choice().model) +
                     (blocks.pause.count() > 0 ? ", in slow motion" : ""),
                 blocks.color);
-  demo_blocks(session, prompts, blocks);
+  Json figures = demo_blocks(session, prompts, blocks);
+  if (!figures.is_null()) figures.update(provenance(session));
+  return figures;
 }
 
 // The bundled one, where it is there: it is only shown with the other bundled model.
-void show_bundled_blocks(const DemoOptions& options, std::vector<Prompt> prompts) {
-  if (!options.session.model.empty() || !options.session.drafter.empty()) return;
+Json show_bundled_blocks(const DemoOptions& options, std::vector<Prompt> prompts) {
+  if (!options.session.model.empty() || !options.session.drafter.empty()) return nullptr;
   DemoOptions own = options;
   own.session.drafter = "none";
   own.session.quiet = true;
   try {
     own.session.model = locate_models(kBundledBlockModel, "none", model_roots()).model.string();
   } catch (const Error&) {
-    return;  // not installed
+    return nullptr;  // not installed
   }
   prompts.resize(std::min(prompts.size(), kBlockPrompts));
-  show_blocks(own, *open_session(own.session), prompts);
+  return show_blocks(own, *open_session(own.session), prompts);
+}
+
+void write_json(ReportFile& file, const Json& figures) {
+  if (file.wanted()) file.write(figures.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 void demo(DemoOptions& options) {
+  ReportFile file(options.json);  // says before the work what cannot be written
   options.session.engine.max_sequences = 4;
   options.session.engine.prefix_cache = false;  // every round does the same work
   std::vector<Prompt> prompts;
@@ -241,12 +278,20 @@ void demo(DemoOptions& options) {
   }
   std::unique_ptr<Session> session = open_session(options.session);
   const InterruptScope scope;
-  if (session->config().diffusion) return show_blocks(options, *session, prompts);
+  Json figures = Json::object();
+  if (session->config().diffusion) {
+    figures["blocks"] = show_blocks(options, *session, prompts);
+    return write_json(file, figures);
+  }
   if (!session->drafts())
     throw Error("demo", "there are no drafts to compare plain decoding with; name a drafter with --drafter, or ngram");
-  const bool identical = Demo(options, *session, prompts).run();
+  Json drafting = Demo(options, *session, prompts).run();
+  drafting.update(provenance(*session));
   session.reset();  // its memory
-  if (identical) show_bundled_blocks(options, std::move(prompts));
+  const bool identical = drafting["identical"].get<bool>();
+  figures["drafting"] = std::move(drafting);
+  if (identical) figures["blocks"] = show_bundled_blocks(options, std::move(prompts));
+  write_json(file, figures);
   if (!identical) {
     print_error("plain decoding and drafting gave different tokens; this must never happen, please report it");
     throw CLI::RuntimeError(1);
@@ -270,6 +315,7 @@ CLI::App* add_demo_command(CLI::App& app) {
       ->type_name("N")
       ->transform(whole(1, 100))
       ->capture_default_str();
+  command->add_option("--json", options->json, "Write every figure to this file")->type_name("FILE");
   add_color_flag(*command, options->color);
   add_session_flags(*command, options->session);
   add_sampling_flags(*command, options->sampling);

@@ -170,4 +170,15 @@ case_demo() {
   expect 0 "$ashlar" demo -n 12 --rounds 2 --temperature 0.7 --prompt "What is a harbour?"
   out_has "identical: yes"
   expect 1 "$ashlar" demo --drafter none
+  expect 0 "$ashlar" demo -n 16 --rounds 1 --json "$work/demo.json"
+  python3 - "$work/demo.json" "$(sed -n 's/^speed-up: //p' "$work/out")" <<'EOF' || fail "the figures in JSON"
+import json, sys
+figures = json.load(open(sys.argv[1]))
+drafting = figures["drafting"]
+assert drafting["identical"] and len(drafting["prompts"]) == 6 and drafting["model"].endswith("pebble-11m"), drafting
+assert all(one["tokens"] <= 16 and one["identical"] for one in drafting["prompts"])
+assert f'{drafting["speed_up"]:.1f}x' == sys.argv[2], sys.argv[2]
+assert figures["blocks"]["prompts"] == 3 and figures["blocks"]["tokens_per_forward"] > 0
+EOF
+  expect 1 "$ashlar" demo --json "$work/no/such/folder.json"
 }

@@ -35,6 +35,24 @@ TEST(ChatState, SettingsAreCheckedAndShown) {
   EXPECT_EQ(check_sampling(state.sampling, 1000), "");
 }
 
+// Whoever comes from Ollama or llama.cpp types what stands there for it.
+TEST(ChatState, WordsOfOtherProgramsAreUnderstoodOrAnswered) {
+  ChatState state;
+  EXPECT_TRUE(run_chat_command(state, "/bye").quit);
+  reply(state, "/system Be brief.");
+  state.add("user", "a");
+  state.add("assistant", "b");
+  EXPECT_TRUE(run_chat_command(state, "/regen").retry);
+  EXPECT_EQ(reply(state, "/clear"), "a new conversation");
+  EXPECT_EQ(state.messages.size(), 1U);
+  EXPECT_EQ(reply(state, "/set parameter temperature 0.7"), "temperature is now 0.7");
+  EXPECT_EQ(reply(state, "/set system Be long."), "here it is /system TEXT");
+  EXPECT_EQ(reply(state, "/seed 7"), "there is no command /seed; it is /set seed VALUE");
+  EXPECT_EQ(reply(state, "/sytem x"), "there is no command /sytem; did you mean /system?");
+  EXPECT_EQ(reply(state, "/set temprature 1"), "there is no setting temprature; did you mean temperature?");
+  EXPECT_EQ(reply(state, "/quite-another"), "there is no command /quite-another; /help lists them");
+}
+
 TEST(ChatState, ResetKeepsTheSystemMessage) {
   ChatState state;
   reply(state, "/system Be brief.");
