@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "session/interrupt.h"
 #include "session/models/known_drafters.h"
+#include "session/models/local_models.h"
 #include "session/models/model_locator.h"
 #include "session/progress.h"
 #include "session/terminal.h"
@@ -62,7 +63,7 @@ void pull(const PullCommand& command) {
     const std::string repo = hub::repo_of_address(command.model);
     throw CLI::ValidationError("MODEL", "\"" + command.model +
                                             "\" is no name of a model; expected ORG/MODEL or ORG/MODEL@REVISION" +
-                                            (repo.empty() ? "" : ": ashlar pull " + repo));
+                                            (repo.empty() ? about_tag(command.model) : ": ashlar pull " + repo));
   }
   std::optional<hub::RepoRef> drafter;
   if (command.with_drafter) {

@@ -131,6 +131,12 @@ int64_t remove_pulled(const std::string& name, const fs::path& cache, const fs::
   return bytes;
 }
 
+std::string about_tag(const std::string& name) {
+  if (name.find(':') == std::string::npos || name.find('/') != std::string::npos) return {};
+  return "; a name with a tag is one of Ollama's library: find the model's repository on the hub, whose name is "
+         "ORG/MODEL";
+}
+
 std::string what_it_is_instead(const fs::path& path) {
   std::error_code failed;
   if (fs::is_regular_file(path, failed)) {

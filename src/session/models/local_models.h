@@ -34,5 +34,7 @@ int64_t remove_pulled(const std::string& name, const std::filesystem::path& cach
 /// Why a folder or file that a model was expected in is none, and what to do: an adapter, weights that are
 /// pickled, a file within a model's folder. Empty if it is nothing of that kind.
 std::string what_it_is_instead(const std::filesystem::path& path);
+/// "; ..." about a name such as qwen3:0.6b, which is how Ollama's library has it; empty for any other.
+std::string about_tag(const std::string& name);
 
 }  // namespace ashlar

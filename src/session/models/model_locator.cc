@@ -93,6 +93,15 @@ bool is_drafter(const fs::path& path) {
   }
 }
 
+// What is wrong with a model is for its loader to say.
+bool drafts_itself(const fs::path& model) {
+  try {
+    return has_mtp(model);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 // A GGUF file that lies in a folder which is no model itself.
 std::string gguf_in(const fs::path& folder) {
   if (!is_folder(folder) || file_exists(folder / "config.json")) return {};
@@ -102,6 +111,31 @@ std::string gguf_in(const fs::path& folder) {
     if (is_gguf(entry.path()) && (found.empty() || file < found)) found = file;
   }
   return found;
+}
+
+// The models that lie in a folder which is none itself, as "a, b"; empty if there are none.
+std::string models_in(const fs::path& folder) {
+  std::string text;
+  if (!is_folder(folder) || file_exists(folder / "config.json")) return text;
+  for (const LocalModel& model : local_models({folder}, {})) {
+    if (!model.drafter) text += (text.empty() ? "" : ", ") + model.name;
+  }
+  return text;
+}
+
+// A folder or file that was named as a drafter and is something else. What is wrong with a drafter is for its loader to
+// say.
+void refuse_what_drafts_nothing(const fs::path& path) {
+  if (is_drafter(path) || drafts_itself(path)) return;
+  if (const std::string instead = what_it_is_instead(path); !instead.empty()) throw Error("drafter", instead);
+  try {
+    read_model_config(path);
+  } catch (const Error&) {
+    return;
+  }
+  throw Error("drafter", path.string() +
+                             " is a model of its own; a small model does not draft for a larger one here: expected a "
+                             "drafter that was trained for the model (DFlash, EAGLE-3), mtp, ngram or none");
 }
 
 fs::path find_model(const std::string& name, const std::vector<fs::path>& roots) {
@@ -130,12 +164,17 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
     const std::string maybe = near.empty() ? "" : "; did you mean " + near + "?";
     if (near.empty() || wanted.find('/') != std::string::npos) offer_pull("model", wanted, hub::Role::kModel, maybe);
     const std::string expected =
+        about_tag(wanted) +
         "; expected a Hugging Face model folder, a .gguf file, ORG/MODEL of the hub, or nothing for the bundled model";
     throw Error("model",
                 wanted + " is not a folder, nor a model in " + list_of(roots) + (near.empty() ? expected : maybe));
   }
   if (const std::string file = gguf_in(*folder); !file.empty()) {
     throw Error("model", folder->string() + " has no config.json, but " + file + "; name that file");
+  }
+  if (const std::string models = models_in(*folder); !models.empty()) {
+    throw Error("model", folder->string() +
+                             " has no config.json, but models in folders of their own; name one of them: " + models);
   }
   return *folder;
 }
@@ -201,15 +240,6 @@ std::optional<fs::path> find_sibling(const fs::path& model) {
     }
   }
   return std::nullopt;
-}
-
-// What is wrong with a model is for its loader to say.
-bool drafts_itself(const fs::path& model) {
-  try {
-    return has_mtp(model);
-  } catch (const Error&) {
-    return false;
-  }
 }
 
 // The library that this is in, which may be loaded by another program.
@@ -308,6 +338,7 @@ ModelChoice locate_models(const std::string& model, const std::string& drafter, 
                                  "; expected a DFlash or EAGLE-3 drafter, mtp for a model that drafts itself, ngram "
                                  "for drafts without a drafter, or none for plain decoding");
     }
+    refuse_what_drafts_nothing(*choice.drafter);
     return choice;
   }
   choice.drafter = find_sibling(choice.model);

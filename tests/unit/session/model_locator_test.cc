@@ -109,6 +109,16 @@ TEST_F(ModelLocator, ProposesAModelThatIsHere) {
   EXPECT_THAT(error_of(file.string(), ""), HasSubstr("is a file of the model in " + (root_ / "pebble-11m").string()));
 }
 
+TEST_F(ModelLocator, SaysWhatStandsWhereAModelOrADrafterIsExpected) {
+  EXPECT_THAT(error_of("qwen3:0.6b", ""), HasSubstr("one of Ollama's library"));
+  EXPECT_THAT(error_of(root_.string(), ""), HasSubstr("models in folders of their own; name one of them: pebble-11m"));
+  fs::copy_file(fs::path(ASHLAR_SOURCE_DIR) / "models" / "pebble-11m" / "config.json",
+                root_ / "lonely" / "config.json");
+  EXPECT_THAT(error_of("pebble-11m", "lonely"), HasSubstr("is a model of its own; a small model does not draft"));
+  fs::rename(root_ / "lonely" / "config.json", root_ / "lonely" / "adapter_config.json");
+  EXPECT_THAT(error_of("pebble-11m", "lonely"), HasSubstr("lonely is an adapter (LoRA)"));
+}
+
 TEST_F(ModelLocator, TakesFilesOfOneModel) {
   std::ofstream(root_ / "some.model.gguf") << "GGUF";
   for (const fs::path& name : {root_ / "some.model.gguf", fs::path("some.model.gguf")}) {
