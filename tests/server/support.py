@@ -141,3 +141,15 @@ def stream(client, path, body):
 
 def chat(text, **fields):
     return {"messages": [{"role": "user", "content": text}], **fields}
+
+
+def refused(response, param=None, status=400):
+    assert response.status_code == status, (response.status_code, response.text[:500])
+    error = response.json()["error"]
+    if isinstance(error, str):  # Ollama's
+        error = {"message": error}
+    assert len(error["message"]) > 10 and "/src/" not in error["message"] and "nlohmann" not in error["message"]
+    if param is not None:
+        assert error.get("param", param) == param, error
+        assert param.split(".")[-1].split("[")[0] in error["message"] or "tokens" in error["message"], error
+    return error
