@@ -80,6 +80,11 @@ class Decoder {
   /// Whether a prefill row says how likely the next token of the prompt is (Span::score_from): it sees none but the
   /// tokens before that.
   virtual bool scores_prompts() const { return false; }
+  /// Has prefill rows report the residual stream after these layers, in this order, where a span asks for it
+  /// (Span::hidden_from). Called before register_state(), or not at all. False: there is none that a row leaves for
+  /// good.
+  virtual bool report_hidden(std::span<const int32_t> /*layers*/) { return false; }
+  virtual HiddenRow hidden_row() const { return {}; }
   virtual int32_t vocab() const = 0;
   /// Longest sequence in tokens.
   virtual int32_t max_positions() const = 0;

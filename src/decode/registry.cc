@@ -136,7 +136,19 @@ const Method& method_of(const Model& model, const DecoderSpec& spec) {
 }  // namespace
 
 std::unique_ptr<Decoder> make_decoder(Model& model, const DecoderSpec& spec) {
-  return method_of(model, spec).make(model, spec);
+  std::unique_ptr<Decoder> decoder = method_of(model, spec).make(model, spec);
+  for (const int32_t layer : spec.hidden_layers) {
+    const int32_t layers = model.config().stack.n_layers;
+    if (layer >= 0 && layer < layers) continue;
+    throw Error("decode", "hidden states of layer " + std::to_string(layer) + " are asked for; " +
+                              model.config().folder.string() + " has layers 0 to " + std::to_string(layers - 1));
+  }
+  if (!spec.hidden_layers.empty() && !decoder->report_hidden(spec.hidden_layers)) {
+    throw Error("decode", model.config().folder.string() +
+                              ": has no hidden states of a prompt to report, since tokens are computed again with "
+                              "those after them; expected a model that predicts the next token");
+  }
+  return decoder;
 }
 
 std::vector<DrafterRepair> usual_repairs(const Model& model, const DecoderSpec& spec,

@@ -29,7 +29,8 @@ struct DecoderSpec {
   int32_t ngram_width = 16;  ///< most rows of a span whose drafts are n-gram drafts, where nothing else drafts
   std::optional<DflashConfig> drafter_config = {};  ///< instead of what the folder's config.json says
   std::shared_ptr<const SimulatedDrafts> simulated =
-      {};  ///< drafts of a wished quality, for timing; null: the drafter's own
+      {};                                   ///< drafts of a wished quality, for timing; null: the drafter's own
+  std::vector<int32_t> hidden_layers = {};  ///< after which requests may ask for hidden states; empty: none are kept
 };
 
 /// Makes a decoder for `model`, which must outlive it. Throws Error for an unknown method or a drafter that does not

@@ -3,6 +3,7 @@
 // What the engine asks of a decoder in one step, and what comes back. Plain data: it crosses from the engine's thread
 // to the device's. One step is a list of spans: rows of one sequence each.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "decode/policy/row_budget.h"
 #include "decode/verify/prompt_token.h"
 #include "device/rows.h"
+#include "device/tensor.h"
 
 namespace ashlar {
 
@@ -40,6 +42,8 @@ struct Span {
   /// Prefill: rows [score_from, score_to) of the span also say how likely the next token of the prompt is, which stands
   /// after prompt[row] for the last row, too.
   int32_t score_from = 0, score_to = 0;
+  /// Prefill: rows [hidden_from, hidden_to) of the span also report their hidden states.
+  int32_t hidden_from = 0, hidden_to = 0;
   /// Prefill of a model with recurrent layers: the snapshot of their states that the rows begin with (-1: with those of
   /// the slot, or none at position 0), and rows whose states become snapshots.
   int32_t restores = -1;
@@ -81,6 +85,8 @@ struct SpanResult {
   double expected = 0;
   int32_t n_scored = 0;      ///< tokens of the prompt that got log-probabilities
   int32_t first_scored = 0;  ///< then: index of the first of them in StepResult::prompt_tokens
+  int32_t n_hidden = 0;      ///< rows that reported their hidden states
+  int32_t first_hidden = 0;  ///< then: which row of StepResult::hidden the first of them is
   SpanEnd end = SpanEnd::kRunning;
   std::string error;    ///< of kFailed
   bool active = false;  ///< false: the span had no rows: the sequence had ended, or waits for its constraint's mask
@@ -90,6 +96,15 @@ struct SpanResult {
   int16_t unmask_pass[kMaxWidth] = {-1};
   int32_t at = 0;    ///< then: where in its block the first of the tokens stands
   int32_t pass = 0;  ///< passes that the block that is open after the step has had
+};
+
+/// What a prefill row reports of its hidden states: the residual stream after some of the layers, one after another.
+struct HiddenRow {
+  int32_t layers = 0;  ///< 0: nothing
+  int32_t size = 0;    ///< numbers of each
+  DType type = DType::kF32;
+
+  size_t bytes() const { return static_cast<size_t>(layers) * static_cast<size_t>(size) * bytes_of(type); }
 };
 
 struct StepTimes {
@@ -104,9 +119,12 @@ struct StepResult {
   std::vector<SpanResult> spans;           // as the plan's
   std::vector<TokenLogprobs> logprobs;     // [spans, kMaxWidth]; filled where asked for
   std::vector<PromptToken> prompt_tokens;  // [rows]: of all spans, as far as asked for
+  std::vector<std::byte> hidden;           // [rows] of HiddenRow::bytes(), likewise
   StepTimes times;
 
-  void reserve(int32_t max_spans, int32_t max_rows) {
+  /// `hidden_bytes`: of a row's hidden states.
+  void reserve(int32_t max_spans, int32_t max_rows, size_t hidden_bytes = 0) {
+    hidden.resize(static_cast<size_t>(max_rows) * hidden_bytes);
     prompt_tokens.resize(max_rows);
     spans.resize(max_spans);
     logprobs.resize(static_cast<size_t>(max_spans) * kMaxWidth);

@@ -185,6 +185,9 @@ std::string Engine::Impl::check(const Request& request) const {
   if (scores.from >= 0 && !decoder_->scores_prompts()) {
     return "this model has no log-probabilities of a prompt: what it computes for a token also sees tokens after it";
   }
+  if (request.hidden_states && decoder_->hidden_row().layers == 0) {
+    return "hidden states are asked for, and this engine was started without layers whose hidden states it reports";
+  }
   if (scores.top < 0 || scores.top > kMaxTopLogprobs) {
     return "prompt_logprobs.top is " + std::to_string(scores.top) + "; expected 0 to " +
            std::to_string(kMaxTopLogprobs);
@@ -365,6 +368,7 @@ int32_t Engine::vocab() const { return impl_->decoder().vocab(); }
 int32_t Engine::max_width() const { return impl_->decoder().max_width(); }
 int32_t Engine::block_size() const { return impl_->decoder().block_size(); }
 bool Engine::scores_prompts() const { return impl_->decoder().scores_prompts(); }
+HiddenRow Engine::hidden_row() const { return impl_->decoder().hidden_row(); }
 std::string Engine::check(const MethodChoice& choice) const { return impl_->decoder().check(choice); }
 std::string Engine::decoder_name() const { return impl_->decoder().name(); }
 

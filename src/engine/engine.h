@@ -102,6 +102,8 @@ class Engine {
   int32_t block_size() const;
   /// Whether requests may ask for log-probabilities of their prompts.
   bool scores_prompts() const;
+  /// What requests may ask for of each token of their prompts; no layers: nothing.
+  HiddenRow hidden_row() const;
   /// What is wrong with the choice, or empty. submit() refuses what this does.
   std::string check(const MethodChoice& choice) const;
   std::string decoder_name() const;

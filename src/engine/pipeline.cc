@@ -21,7 +21,7 @@ Pipeline::Pipeline(Decoder& decoder, SlotTable& slots, int32_t depth, const Step
   for (Step& step : steps_) {
     step.plan.spans.reserve(limits.max_spans);
     step.members.reserve(limits.max_spans);
-    step.result.reserve(limits.max_spans, limits.max_rows);
+    step.result.reserve(limits.max_spans, limits.max_rows, decoder.hidden_row().bytes());
   }
   if (depth_ > 1) thread_ = std::thread([this] { serve(); });
 }

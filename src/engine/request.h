@@ -2,6 +2,7 @@
 #pragma once
 // What goes into the engine and what comes out of it. The engine speaks token ids; text is its callers' business.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include "decode/check_sampling.h"
 #include "decode/constraint.h"
 #include "decode/method_choice.h"
+#include "decode/step.h"
 #include "decode/verify/prompt_token.h"
 
 namespace ashlar {
@@ -75,6 +77,14 @@ struct PromptEvent {
   const PromptToken* tokens = nullptr;  ///< [n]
 };
 
+/// Hidden states of rows of the prompt, in order. Views are valid during the call only.
+struct HiddenEvent {
+  int32_t first = 0;  ///< which token of the prompt the first of them is of
+  int32_t n = 0;
+  HiddenRow row;                    ///< what each row has
+  const std::byte* rows = nullptr;  ///< [n, row.bytes()]
+};
+
 struct EndEvent {
   FinishReason reason = FinishReason::kStop;
   std::string error;
@@ -89,6 +99,9 @@ class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void on_prompt(const PromptEvent& /*event*/) {}
+  /// For all of the prompt's tokens, if Request::hidden_states asks for it; before the end and the answer's last
+  /// tokens.
+  virtual void on_hidden(const HiddenEvent& /*event*/) {}
   virtual void on_tokens(const TokensEvent& event) = 0;
   /// Needs no memory, since a request whose end is never reported waits for ever: the room is made with the sink, the
   /// event is moved.
@@ -105,7 +118,8 @@ struct PromptLogprobs {
 struct Request {
   std::vector<int32_t> prompt;
   PromptLogprobs prompt_logprobs;
-  bool prompt_only = false;  ///< the request ends with its prompt; max_tokens means nothing
+  bool hidden_states = false;  ///< of every token of the prompt; the prefix cache yields none of it
+  bool prompt_only = false;    ///< the request ends with its prompt; max_tokens means nothing
   SamplingParams sampling;
   int32_t max_tokens = 0;         ///< 0: up to the context limit
   std::vector<int32_t> stop_ids;  ///< end the answer; they are part of it

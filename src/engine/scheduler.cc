@@ -195,6 +195,11 @@ void Scheduler::add_prefill(Step& step, Sequence& sequence) {
     span.score_from = from - span.start;
     span.score_to = span.score_from + scored;
   }
+  const int32_t hidden_to = sequence.request.hidden_states ? std::min(to, sequence.prompt_length) : 0;
+  if (hidden_to > std::max(sequence.next_hidden, span.start)) {
+    span.hidden_from = std::max(sequence.next_hidden, span.start) - span.start;
+    span.hidden_to = hidden_to - span.start;
+  }
   if (has_states_) plan_states(span, sequence);
   step.plan.spans.push_back(span);
   step.plan.n_rows += rows;

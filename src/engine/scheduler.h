@@ -117,6 +117,7 @@ class Scheduler {
   /// Gives the sequence pages for `tokens` tokens, at the price of preempting younger ones. False if it has to wait.
   bool grow(Sequence& sequence, int32_t tokens);
   void report_prompt(Sequence& sequence, const SpanResult& span, const StepResult& result);
+  void report_hidden(Sequence& sequence, const SpanResult& span, const StepResult& result);
   void append(Sequence& sequence, const SpanResult& span, const TokenLogprobs* logprobs);
   void count_step(Sequence& sequence, const SpanResult& span);
   void count_block(Sequence& sequence, const SpanResult& span);

@@ -11,10 +11,11 @@
 namespace ashlar {
 namespace {
 
-// Tokens that may come from the cache. Rows that score the prompt are computed.
+// Tokens that may come from the cache. Rows that score the prompt or report hidden states are computed.
 int32_t max_cached(const Sequence& sequence) {
   const int32_t cacheable = sequence.shape.cacheable(static_cast<int32_t>(sequence.tokens.size()));
-  return sequence.scores_prompt() ? std::min(cacheable, sequence.next_scored - 1) : cacheable;
+  const int32_t scored = sequence.scores_prompt() ? sequence.next_scored - 1 : cacheable;
+  return std::min({cacheable, scored, sequence.reports_hidden() ? sequence.next_hidden : cacheable});
 }
 
 }  // namespace

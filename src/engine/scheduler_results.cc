@@ -35,6 +35,7 @@ void Scheduler::collect(Step& step) {
     if (member.prefill_to > 0) {
       totals_.prefill_tokens += step.plan.spans[i].n_rows;
       report_prompt(sequence, span, step.result);
+      report_hidden(sequence, span, step.result);
       if (member.prefill_to == sequence.prefill_end && sequence.stats.prompt_done_ns == 0) {
         sequence.stats.prompt_done_ns = now_ns();
       }
@@ -65,6 +66,19 @@ void Scheduler::report_prompt(Sequence& sequence, const SpanResult& span, const 
   sequence.next_scored += span.n_scored;
   try {
     sequence.request.sink->on_prompt(event);
+  } catch (const std::exception& error) {
+    end(sequence, FinishReason::kError, message_of(error));
+  }
+}
+
+void Scheduler::report_hidden(Sequence& sequence, const SpanResult& span, const StepResult& result) {
+  if (span.n_hidden == 0 || sequence.ended) return;
+  const HiddenRow row = decoder_.hidden_row();
+  const HiddenEvent event = {sequence.next_hidden, span.n_hidden, row,
+                             result.hidden.data() + static_cast<size_t>(span.first_hidden) * row.bytes()};
+  sequence.next_hidden += span.n_hidden;
+  try {
+    sequence.request.sink->on_hidden(event);
   } catch (const std::exception& error) {
     end(sequence, FinishReason::kError, message_of(error));
   }

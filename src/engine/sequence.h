@@ -43,6 +43,7 @@ struct Sequence {
   int32_t inflight_min = 0;     ///< tokens they append for certain, unless the sequence ends
   int32_t left_out = 0;         ///< turns since its constraint began to wait for the mask of the next token
   int32_t next_scored = 0;      ///< the next token of the prompt whose log-probability is to be reported
+  int32_t next_hidden = 0;      ///< the next token of the prompt whose hidden states are to be reported
   int32_t block_pass = 0;       ///< SpanResult::pass of the newest step
   int32_t newest_rows = 0;      ///< rows that its newest decode span used; 0: not known
   bool ended = false;           ///< on_end was called
@@ -57,6 +58,7 @@ struct Sequence {
   PrefixCursor prefix;  ///< how far the tokens were found in the cache, or published there
 
   bool scores_prompt() const { return next_scored < prompt_length; }
+  bool reports_hidden() const { return request.hidden_states && next_hidden < prompt_length; }
 
   /// Tokens whose K and V are in the cache for certain: all but the newest, or those of the newest block.
   int32_t computed = 0;

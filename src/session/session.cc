@@ -28,6 +28,7 @@ Session::Session(const SessionOptions& options)
   device.packed = weights_cache_.get();
   ops_ = make_device(options_.device, device);
   choose_method(config);
+  if (options_.hidden_layers) spec_.hidden_layers = options_.hidden_layers(config);
   tokenizer_ = Tokenizer::from_model(choice_.model);
   template_ = ChatTemplate::from_model(choice_.model);
   stop_ids_ = stop_ids_of(choice_.model, *tokenizer_, config.stop_ids, config.vocab);

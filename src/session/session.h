@@ -2,6 +2,7 @@
 #pragma once
 // From what a person typed to a running engine: the only place that wires concrete types.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,8 @@ struct SessionOptions {
   DflashOptions dflash;
   NgramUse ngram = NgramUse::kWherePaying;
   DllmOptions dllm;
+  /// Layers of the target after which requests may ask for hidden states; null: none are kept.
+  std::function<std::vector<int32_t>(const ModelConfig& target)> hidden_layers;
   std::optional<BlockOptions> block;  ///< for programs: instead of dllm, which is what flags and a file say
   bool self_test = true;              ///< drafts and verifies a short text before the first request
   bool quiet = false;                 ///< no notes on stderr

@@ -72,6 +72,10 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   for (SpanWalk& walk : walks_) walk.reserve(vocab());
   verifier_.reserve(kLogitRows, limits.max_spans);
   scorer_.reserve(kLogitRows);
+  if (hidden_) {
+    hidden_->start(ops, limits.max_rows, proposer_ ? proposer_->aux_layers() : std::span<const AuxLayer>(),
+                   proposer_ ? proposer_->aux_width() : 0);
+  }
   if (!drafts()) return;
   if (proposer_) {
     context_ = std::make_unique<DraftContext>(ops, *proposer_, *pages_, limits, kv.pages(),
@@ -128,8 +132,7 @@ void ChainDecoder::enqueue(const StepPlan& plan, SlotTable& slots, StepResult& r
   result.times = {};
   result.times.draft_ns = drafted - begin;
   if (batch_->n() == 0) return;
-  const bool takes_aux = proposer_ && wants_aux_hidden(plan);
-  const Tensor hidden = model_.forward(*batch_, *kv_, takes_aux ? aux_request() : AuxHiddenRequest{});
+  const Tensor hidden = forward(plan);
   const int64_t forwarded = now_ns();
   result.times.verify_ns = forwarded - drafted;
   score(plan, slots, hidden, result);
@@ -137,6 +140,7 @@ void ChainDecoder::enqueue(const StepPlan& plan, SlotTable& slots, StepResult& r
   const int64_t sampled = now_ns();
   result.times.sample_ns =
       sampled - forwarded - result.times.sample_ns;  // less the head, which sample() books under verify
+  report_hidden(plan, result);
   if (!proposer_) return;
   commit_branches(plan);
   write_context(plan);
@@ -152,7 +156,7 @@ void ChainDecoder::begin_step(const StepPlan& plan, SlotTable& slots, StepResult
     Slot& slot = slots[span.slot];
     SpanResult& outcome = result.spans[i];
     outcome.n_tokens = outcome.n_decided = outcome.n_drafted = outcome.n_accepted = outcome.n_ngram_accepted = 0;
-    outcome.n_scored = 0;
+    outcome.n_scored = outcome.n_hidden = 0;
     outcome.unmask_pass[0] = -1;
     outcome.computed = slot.length;
     outcome.end = SpanEnd::kRunning;
@@ -343,58 +347,6 @@ void ChainDecoder::commit_branches(const StepPlan& plan) {
     commit_slots_.upload({scratch_slots, static_cast<size_t>(branch.n)});
     model_.commit(*kv_, branch, pages_->of(plan.spans[i].slot));
   }
-}
-
-// Sequences that are about to draft need the whole of their context, or know where it begins.
-void ChainDecoder::write_backlogs() {
-  for (ChainSpan& chain : chains_) {
-    if (!chain.proposes) continue;
-    if (!context_->can_draft(chain.slot, chain.start)) {
-      chain.proposes = false;
-      chain.width = chain.most = 1;
-      continue;
-    }
-    context_->write_backlog(chain.slot, chain.pages);
-    chain.context_begin = context_->begin(chain.pages, chain.start);
-    // From here on the proposer's.
-    chain.pages = context_->table(chain.slot, chain.pages, chain.context_begin,
-                                  chain.start + std::max(chain.width, chain.draft_rows));
-  }
-  context_->flush();
-}
-
-// Whether the drafter's context takes in what the span commits in this step, whatever is hoped of drafts.
-bool ChainDecoder::writes_context(const Work& work) const {
-  if (work.idle) return false;
-  return work.chain < 0 || chains_[work.chain].proposes || work.forced > 0;
-}
-
-bool ChainDecoder::wants_aux_hidden(const StepPlan& plan) const {
-  return plan.keeps_context ||
-         std::any_of(work_.begin(), work_.end(), [this](const Work& work) { return writes_context(work); });
-}
-
-void ChainDecoder::write_context(const StepPlan& plan) {
-  for (size_t i = 0; i < work_.size(); ++i) {
-    const Work& work = work_[i];
-    if (work.committed == 0) continue;
-    const Span& span = plan.spans[i];
-    const int32_t position = batch_->position(work.first_row);
-    const bool fills_page = position % kPageTokens + work.committed >= kPageTokens;
-    const int32_t* ids = work.chain >= 0 ? chains_[work.chain].ids : span.prompt;
-    if (writes_context(work) || (fills_page && plan.keeps_context)) {
-      context_->write_backlog(span.slot, span.pages);  // of a span that was widened after the drafting
-      context_->write(span.slot, span.pages, work.first_row, position, work.committed,
-                      work.chain >= 0 ? work.path : nullptr, ids);
-    } else if (plan.keeps_context) {
-      for (int32_t t = 0; t < work.committed; ++t) {
-        context_->keep(span.slot, span.pages, work.first_row + t, position + t, ids[t]);
-      }
-    } else {
-      context_->skip(span.slot, span.pages, position, work.committed);
-    }
-  }
-  context_->flush();
 }
 
 }  // namespace ashlar

@@ -13,6 +13,7 @@
 #include "decode/policy/draft_planner.h"
 #include "decode/propose/draft_context.h"
 #include "decode/propose/proposer.h"
+#include "decode/verify/prompt_hidden.h"
 #include "decode/verify/prompt_scores.h"
 #include "decode/verify/verify.h"
 #include "model/model.h"
@@ -34,6 +35,8 @@ class ChainDecoder final : public Decoder {
   StepShape shape(int32_t width) const override;
   int32_t max_width() const override { return max_width_; }
   bool scores_prompts() const override { return true; }
+  bool report_hidden(std::span<const int32_t> layers) override;
+  HiddenRow hidden_row() const override;
   int32_t vocab() const override { return model_.config().vocab; }
   int32_t max_positions() const override { return model_.max_positions(); }
   void register_state(KvLayout& layout, const StepLimits& limits) override;
@@ -92,6 +95,8 @@ class ChainDecoder final : public Decoder {
   void add_tree(const Span& span, Work& work);
   void begin_branch(const ChainSpan& chain, int32_t parent, const int32_t* depth, const int32_t* slot);
   void commit_branches(const StepPlan& plan);
+  Tensor forward(const StepPlan& plan);
+  void report_hidden(const StepPlan& plan, StepResult& result);
   void score(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
   void sample(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
   void begin_walk(size_t index, int32_t first_output, const StepPlan& plan, SlotTable& slots, StepResult& result);
@@ -126,6 +131,7 @@ class ChainDecoder final : public Decoder {
   std::vector<SpanWalk> walks_;  // as the plan's spans
   Verifier verifier_;
   PromptScorer scorer_;
+  std::unique_ptr<PromptHidden> hidden_;  // null: no request may ask for hidden states
 };
 
 }  // namespace ashlar
