@@ -171,10 +171,14 @@ void add_run_options(CLI::App& app, TrainCommand& command) {
       ->excludes(resume)
       ->excludes(app.get_option("--dry-run"))
       ->excludes(app.get_option("--from"));
-  CLI::Option* states =
-      app.add_option("--hidden-states", command.train.hidden_states,
-                     "Folder of the target's hidden states: read for documents that it has, computed for others");
-  states->type_name("FOLDER");
+  CLI::Option* states = app.add_option(
+      "--hidden-states", command.train.hidden_states,
+      "Folder of the target's hidden states: read for documents that it has, computed for others; or the "
+      "address of a server that is asked for all of them (ashlar serve --allow-hidden-states, or vLLM)");
+  states->type_name("FOLDER|URL");
+  app.add_option("--api-key", command.train.hidden_server.api_key, "Sent to the server of --hidden-states")
+      ->type_name("KEY")
+      ->envname("ASHLAR_API_KEY");
   app.add_flag("--capture", command.capture, "Only compute hidden states, into the folder of --hidden-states")
       ->needs(states)
       ->excludes(resume)
@@ -225,6 +229,11 @@ TrainOptions train_options(const TrainCommand& command) {
   options.data = data_files(command.data);
   options.output = command.output;
   options.from = command.from;
+  const std::string states = options.hidden_states.string();
+  if (!states.starts_with("http://") && !states.starts_with("https://")) return options;
+  if (command.capture) throw Error("train", "--capture writes to a folder; --hidden-states is " + for_message(states));
+  options.hidden_server.url = states;
+  options.hidden_states.clear();
   return options;
 }
 

@@ -59,6 +59,10 @@ int64_t integer_at(const StoredTensor& tensor, size_t i) {
 
 }  // namespace
 
+std::map<std::string, std::string> metadata_of(const HiddenLayout& layout) {
+  return {{"target", layout.target}, {"layers", layers_text(layout.layers)}};
+}
+
 void write_hidden_file(const std::filesystem::path& path, std::span<const int32_t> ids,
                        std::span<const uint8_t> supervised, const HiddenLayout& layout, const HiddenStates& states) {
   const auto n = static_cast<int64_t>(ids.size());
@@ -74,7 +78,7 @@ void write_hidden_file(const std::filesystem::path& path, std::span<const int32_
     tensor.type = TensorToWrite::Type::kI64;
     tensor.integers = *values;
   }
-  write_safetensors(path, tensors, {{"target", layout.target}, {"layers", layers_text(layout.layers)}});
+  write_safetensors(path, tensors, metadata_of(layout));
 }
 
 HiddenFile::HiddenFile(const std::filesystem::path& path, std::span<const int32_t> ids, const HiddenLayout& layout)
@@ -122,14 +126,14 @@ void HiddenFile::check_ids(std::span<const int32_t> ids) const {
   }
 }
 
-void HiddenFile::read(const StoredTensor& from, int64_t row, int64_t cols, DType type, std::byte* to) const {
+void HiddenFile::read(const StoredTensor& from, Columns columns, DType type, std::byte* to) const {
   const int64_t rows = from.shape.front();
-  const WeightPart part(from.name, *find_scheme(from.dtype), from.data, rows, row);
-  std::vector<float> values(static_cast<size_t>(row));
+  const WeightPart part(from.name, *find_scheme(from.dtype), from.data, rows, columns.of);
+  std::vector<float> values(static_cast<size_t>(columns.of));
   for (int64_t r = 0; r < rows; ++r) {
     decode_rows(part, r, r + 1, values.data());
-    for (int64_t c = 0; c < cols; ++c, to += bytes_of(type)) {
-      float value = values[static_cast<size_t>(c)];
+    for (int64_t c = 0; c < columns.n; ++c, to += bytes_of(type)) {
+      float value = values[static_cast<size_t>(columns.begin + c)];
       BFloat16 rounded{};
       if (type == DType::kBF16) value = to_float(rounded = to_bf16(value));
       if (!std::isfinite(value))
@@ -145,11 +149,15 @@ void HiddenFile::read(const StoredTensor& from, int64_t row, int64_t cols, DType
   file_.check_whole();
 }
 
-void HiddenFile::read_aux(DType type, std::byte* to) const { read(*states_, width_ + hidden_, width_, type, to); }
+void HiddenFile::read_aux(DType type, std::byte* to) const { read(*states_, {width_ + hidden_, 0, width_}, type, to); }
+
+void HiddenFile::read_last(DType type, std::byte* to) const {
+  read(*states_, {width_ + hidden_, width_, hidden_}, type, to);
+}
 
 void HiddenFile::read_final(DType type, std::byte* to) const {
   ASHLAR_CHECK(final_ != nullptr);
-  read(*final_, hidden_, hidden_, type, to);
+  read(*final_, {hidden_, 0, hidden_}, type, to);
 }
 
 }  // namespace ashlar

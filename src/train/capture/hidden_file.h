@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,9 @@ struct HiddenStates {
   DType type;                           ///< what they are stored as, which holds each of them exactly
 };
 
+/// What our files say of themselves.
+std::map<std::string, std::string> metadata_of(const HiddenLayout& layout);
+
 /// Replaces the file at once when it is on the disk. Throws Error("file", ...).
 void write_hidden_file(const std::filesystem::path& path, std::span<const int32_t> ids,
                        std::span<const uint8_t> supervised, const HiddenLayout& layout, const HiddenStates& states);
@@ -47,13 +51,18 @@ class HiddenFile {
   /// to: [tokens, layout.width()] of `type`: the auxiliary hidden states, rounded where the file has more bits. Throws
   /// Error("train", ...) if a number is none.
   void read_aux(DType type, std::byte* to) const;
+  /// to: [tokens, hidden], likewise: the target's last layer before its norm.
+  void read_last(DType type, std::byte* to) const;
   /// to: [tokens, hidden], likewise; of a layout with final_hidden.
   void read_final(DType type, std::byte* to) const;
 
  private:
   void check_metadata(const HiddenLayout& layout) const;
   void check_ids(std::span<const int32_t> ids) const;
-  void read(const StoredTensor& from, int64_t row, int64_t cols, DType type, std::byte* to) const;
+  struct Columns {
+    int64_t of, begin, n;
+  };
+  void read(const StoredTensor& from, Columns columns, DType type, std::byte* to) const;
 
   std::filesystem::path path_;
   SafetensorsFile file_;

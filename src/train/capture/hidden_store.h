@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "device/ops.h"
+#include "model/model.h"
 #include "train/capture/hidden_file.h"
 
 namespace ashlar {
@@ -33,18 +33,19 @@ class HiddenStore {
   HiddenLayout layout_;
 };
 
-/// A document that a store has.
+/// A document whose hidden states are in a file.
 struct StoredDocument {
-  size_t document = 0;  ///< its number
+  std::filesystem::path path;
   std::span<const int32_t> ids;
+  /// False: what the head takes is made of the last layer's, as of files that others wrote.
+  bool has_final = true;
 };
 
 /// Stored hidden states in a device's memory, as HiddenCapture has those that it computes.
 class StoredHidden {
  public:
-  StoredHidden(Ops& ops, HiddenStore store) : ops_(ops), store_(std::move(store)) {}
+  StoredHidden(Model& model, HiddenLayout layout) : model_(model), layout_(std::move(layout)) {}
 
-  const HiddenStore& store() const { return store_; }
   /// Of each document, [ids, layout.width()] in the device's type of activations, until the next call. Returns when
   /// they are there for whatever uses the device. Throws as HiddenFile does.
   std::span<const Tensor> load(std::span<const StoredDocument> documents);
@@ -55,8 +56,8 @@ class StoredHidden {
   using Read = void (HiddenFile::*)(DType type, std::byte* to) const;
   Tensor place(const HiddenFile& file, Read read, int32_t rows, int32_t cols, std::byte*& to);
 
-  Ops& ops_;
-  HiddenStore store_;
+  Model& model_;
+  HiddenLayout layout_;
   std::unique_ptr<Buffer> storage_;  // of the documents of a call, one after another; grows
   std::vector<std::byte> staging_;
   std::vector<Tensor> documents_, finals_;

@@ -12,25 +12,29 @@ Replica::Replica(const TrainPlace& place, const TrainedDrafter& drafter, const T
       learns_distributions_(options.distribution.has_value()),
       trainer_(place.make_trainer(drafter, options)),
       all_reduce_(place.all_reduce) {
-  if (options.hidden_states.empty()) return;
-  HiddenStore store(options.hidden_states, hidden_layout(drafter, place.model->config(), options));
-  stored_ = std::make_unique<StoredHidden>(place.model->ops(), std::move(store));
+  const HiddenLayout layout = hidden_layout(drafter, place.model->config(), options);
+  if (!options.hidden_states.empty()) store_ = std::make_unique<HiddenStore>(options.hidden_states, layout);
+  if (!options.hidden_server.url.empty()) server_ = std::make_unique<HiddenServer>(options.hidden_server);
+  if (store_ || server_) stored_ = std::make_unique<StoredHidden>(*place.model, layout);
 }
 
 std::span<const TrainDocument> Replica::capture(std::span<const EncodedView> documents, std::span<const int32_t> shares,
                                                 int32_t share) {
   ASHLAR_CHECK(shares.empty() || shares.size() == documents.size());
   const auto is_here = [&](size_t i) { return shares.empty() || shares[i] == share; };
-  std::vector<std::span<const int32_t>> computed;
+  std::vector<std::span<const int32_t>> computed, asked;
   std::vector<StoredDocument> read;
-  std::vector<size_t> computed_at, read_at;  // in documents
+  std::vector<size_t> computed_at, read_at, asked_at;  // in documents
   batch_.clear();
   for (size_t i = 0; i < documents.size(); ++i) {
     batch_.push_back({documents[i].ids, documents[i].supervised, Tensor{}});
     if (!is_here(i)) continue;
     if (is_stored(documents[i])) {
-      read.push_back({*documents[i].number, documents[i].ids});
+      read.push_back({store_->path_of(*documents[i].number), documents[i].ids});
       read_at.push_back(i);
+    } else if (server_ && documents[i].number) {
+      asked.push_back(documents[i].ids);
+      asked_at.push_back(i);
     } else {
       computed.push_back(documents[i].ids);
       computed_at.push_back(i);
@@ -42,10 +46,16 @@ std::span<const TrainDocument> Replica::capture(std::span<const EncodedView> doc
       if (learns_distributions_) batch_[at[i]].final_hidden = finals[i];
     }
   };
+  const std::vector<std::filesystem::path> served =
+      asked.empty() ? std::vector<std::filesystem::path>() : server_->ask(asked);
+  for (size_t i = 0; i < served.size(); ++i) read.push_back({served[i], asked[i], false});
+  read_at.insert(read_at.end(), asked_at.begin(), asked_at.end());
   if (!read.empty()) {
     const std::span<const Tensor> hidden = stored_->load(read);
     put(read_at, hidden, stored_->final_hidden());
   }
+  // What was not of these documents, or cannot be read, was no file to take away.
+  for (const std::filesystem::path& path : served) HiddenServer::remove(path);
   const std::span<const Tensor> hidden = capture_.capture(computed);
   put(computed_at, hidden, capture_.final_hidden());
   return batch_;

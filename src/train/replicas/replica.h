@@ -10,6 +10,7 @@
 
 #include "device/replicas/all_reduce.h"
 #include "train/capture/hidden_capture.h"
+#include "train/capture/hidden_server.h"
 #include "train/capture/hidden_store.h"
 #include "train/run/trainer.h"
 
@@ -31,8 +32,9 @@ struct TrainPlace {
 
 class Replica {
  public:
-  /// `max_tokens`: of a document. Hidden states that options.hidden_states has are read there. No engine of the model
-  /// may run while this computes.
+  /// `max_tokens`: of a document. Hidden states that options.hidden_states has are read there, and with
+  /// options.hidden_server those of the data's documents are asked for there. No engine of the model may run while this
+  /// computes.
   Replica(const TrainPlace& place, const TrainedDrafter& drafter, const TrainOptions& options, int32_t max_tokens);
 
   /// Documents with their hidden states on the device, which stay until the next call. Those whose share is another
@@ -51,11 +53,13 @@ class Replica {
 
  private:
   bool is_stored(const EncodedView& document) const {
-    return stored_ != nullptr && document.number && stored_->store().has(*document.number);
+    return store_ != nullptr && document.number && store_->has(*document.number);
   }
 
   HiddenCapture capture_;
-  std::unique_ptr<StoredHidden> stored_;
+  std::unique_ptr<HiddenStore> store_;    // null: no folder
+  std::unique_ptr<HiddenServer> server_;  // null: no server
+  std::unique_ptr<StoredHidden> stored_;  // of either
   bool learns_distributions_;
   std::unique_ptr<Trainer> trainer_;
   AllReduce* all_reduce_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "train/capture/hidden_server.h"
 #include "train/data/example.h"
 #include "train/drafter_trainer.h"
 #include "train/export/drafter_form.h"
@@ -33,6 +34,7 @@ struct TrainOptions {
   DrafterWishes drafter;
   std::filesystem::path from;           ///< a drafter to start from; empty: random weights
   std::filesystem::path hidden_states;  ///< folder of the target's, for documents that it has; empty: none
+  HiddenServerOptions hidden_server;    ///< that makes them instead of this process; no url: none
   int64_t steps = 0;                    ///< 0: by epochs
   double minutes = 0;                   ///< more than 0: as many steps as about that long has
   int64_t epochs = 3;

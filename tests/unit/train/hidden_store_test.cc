@@ -72,9 +72,9 @@ TEST_F(HiddenOnDisk, IsWhatIsComputedOtherwise) {
   std::vector<std::span<const int32_t>> ids;
   for (const size_t document : {training[3], training[0]}) {
     ids.push_back(documents_.ids(document));
-    read.push_back({document, ids.back()});
+    read.push_back({store.path_of(document), ids.back()});
   }
-  StoredHidden stored(*ops_, store);
+  StoredHidden stored(*model_, layout_);
   HiddenCapture capture(*model_, drafter_.aux_layers, 64, HiddenCapture::kRows, true);
   const auto same = [](std::span<const Tensor> a, std::span<const Tensor> b) {
     ASSERT_EQ(a.size(), b.size());
@@ -85,6 +85,10 @@ TEST_F(HiddenOnDisk, IsWhatIsComputedOtherwise) {
       EXPECT_EQ(std::memcmp(a[i].data, b[i].data, bytes), 0) << i;  // the device is the host's own
     }
   };
+  same(stored.load(read), capture.capture(ids));
+  same(stored.final_hidden(), capture.final_hidden());
+  // Without the tensor, what the head takes is made of the last layer.
+  for (StoredDocument& document : read) document.has_final = false;
   same(stored.load(read), capture.capture(ids));
   same(stored.final_hidden(), capture.final_hidden());
   // As others see the file: the last of the layers is the target's last one, before its norm.
