@@ -58,6 +58,8 @@ struct Generation {
   bool skip_special_tokens = true;
   PromptLogprobs prompt_logprobs;     ///< tokens of the prompt to list, from PromptLogprobs::from on
   std::string prompt_logprobs_param;  ///< the field that asked for them, for refusals
+  bool return_token_ids = false;      ///< the answer lists those of the prompt and its own
+  bool hidden_states = false;         ///< of the prompt, in a file
   bool wants_prompt_logprobs() const { return prompt_logprobs.from >= 0; }
   bool prompt_only() const { return max_tokens == 0; }
   Constraint constraint;
@@ -152,7 +154,9 @@ struct FinishedAnswer {
   std::string content;
   std::vector<ToolCallDelta> tool_calls;  ///< one for each call, complete
   std::vector<TokenPiece> tokens;
-  std::vector<TokenPiece> prompt;  ///< as Generation::prompt_logprobs asks
+  std::vector<TokenPiece> prompt;        ///< as Generation::prompt_logprobs asks
+  std::vector<int32_t> prompt_ids, ids;  ///< as Generation::return_token_ids asks
+  std::string hidden_states_path;        ///< as Generation::hidden_states asks; else empty
   /// The same in its order, for APIs whose answers are lists of items. Empty: reasoning, content, calls.
   std::vector<AnswerDelta> parts;
 };

@@ -131,6 +131,33 @@ void add_load_flags(CLI::App& command, ServeOptions& options) {
       ->group(kLoadGroup);
 }
 
+void add_hidden_states_flags(CLI::App& command, ServeOptions& options) {
+  CLI::Option* allow = command
+                           .add_option("--allow-hidden-states", options.hidden_states,
+                                       "Write hidden states of prompts to this folder for clients that ask for them")
+                           ->type_name("FOLDER")
+                           ->envname("ASHLAR_ALLOW_HIDDEN_STATES")
+                           ->group(kLogGroup);
+  const auto set_bytes = [&options](const std::string& text) { options.hidden_states_bytes = *parse_bytes(text); };
+  command
+      .add_option_function<std::string>("--hidden-states-size", set_bytes,
+                                        "Most of it; what would be more is refused until files are taken away")
+      ->type_name("SIZE")
+      ->check(size(1 << 20, int64_t{1} << 50))
+      ->default_str(std::to_string(options.hidden_states_bytes))
+      ->needs(allow)
+      ->group(kLogGroup);
+  command
+      .add_option("--aux-layers", options.aux_layers,
+                  "Layers of these hidden states, before the last one (default: five, evenly from 1 to N-3)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->transform(whole(0, 999))
+      ->type_name("N,...")
+      ->needs(allow)
+      ->group(kLogGroup);
+}
+
 void add_log_flags(CLI::App& command, ServeOptions& options) {
   command.add_option("--log-format", options.log.format, "text, or json: one object a line")
       ->type_name("text|json")
@@ -163,6 +190,7 @@ void add_log_flags(CLI::App& command, ServeOptions& options) {
       ->check(size(1 << 20, int64_t{1} << 40))
       ->default_str(std::to_string(options.learn_bytes))
       ->group(kLogGroup);
+  add_hidden_states_flags(command, options);
   command.add_option("--config", options.config, "TOML file of settings: the names of these flags without the dashes")
       ->type_name("FILE")
       ->envname("ASHLAR_CONFIG")

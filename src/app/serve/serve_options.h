@@ -29,7 +29,10 @@ struct ServeOptions {
   bool log_texts = false;   ///< prompts and answers too
   std::string learn;        ///< folder for the token ids of answered requests; empty: none are kept
   int64_t learn_bytes = int64_t{256} << 20;
-  std::string config;  ///< TOML file; read before the flags are (app/command_line/config_file.h)
+  std::string hidden_states;  ///< folder for hidden states that requests ask for; empty: they are refused
+  int64_t hidden_states_bytes = int64_t{16} << 30;
+  std::vector<int32_t> aux_layers;  ///< whose hidden states these are; empty: those that trained drafters read
+  std::string config;               ///< TOML file; read before the flags are (app/command_line/config_file.h)
   bool print_config = false;
 };
 

@@ -16,6 +16,8 @@
 #include "io/weights/weights_mark.h"
 #include "server/page/page.h"
 #include "server/service/routes/routes.h"
+#include "train/capture/hidden_file.h"
+#include "train/run/drafter_design.h"
 
 namespace ashlar {
 namespace {
@@ -87,10 +89,14 @@ struct ServerProgram::Impl {
       requests.emplace(options.request_log, options.log_texts,
                        [this](const std::string& message) { log.write(LogLevel::kWarn, message); });
     }
+    if (!options.hidden_states.empty()) {
+      options.session.hidden_layers = [this](const ModelConfig& target) { return hidden_layers(target); };
+    }
     options.session.engine.max_queue = 1 << 20;  // the service decides who may wait
     session = open_session(options.session);
     if (!session->memory().empty()) log.write(LogLevel::kInfo, "memory: " + session->memory());
     start_learning();
+    start_hidden_states();
     start_service();
     start_http();
   }
@@ -101,6 +107,24 @@ struct ServerProgram::Impl {
     traffic.emplace(kept, [this](const std::string& message) { log.write(LogLevel::kWarn, message); });
     log.write(LogLevel::kInfo, "token ids of answered requests are kept to train drafters on",
               {{"folder", options.learn}, {"bytes", options.learn_bytes}});
+  }
+
+  // Those that a drafter trained here reads, and the last one, as trainers have them.
+  std::vector<int32_t> hidden_layers(const ModelConfig& target) {
+    if (options.aux_layers.empty()) options.aux_layers = default_aux_layers(target.stack.n_layers);
+    std::vector<int32_t> layers = options.aux_layers;
+    layers.push_back(target.stack.n_layers - 1);
+    return layers;
+  }
+
+  void start_hidden_states() {
+    if (options.hidden_states.empty()) return;
+    const HiddenRow row = session->engine().hidden_row();
+    const HiddenLayout layout = {weights_mark(session->choice().model), options.aux_layers, row.size};
+    hidden.emplace(
+        server::HiddenFiles::Options{options.hidden_states, options.hidden_states_bytes, row, metadata_of(layout)});
+    log.write(LogLevel::kInfo, "clients may have hidden states of their prompts written",
+              {{"folder", options.hidden_states}, {"bytes", options.hidden_states_bytes}, {"layers", row.layers}});
   }
 
   void start_service() {
@@ -115,6 +139,7 @@ struct ServerProgram::Impl {
     service_options.isolate_keys = options.guard.api_keys.size() > 1;
     service_options.keep_texts = options.log_texts;
     service_options.keep_tokens = traffic.has_value();
+    service_options.hidden = hidden ? &*hidden : nullptr;
     service_options.on_record = [this](const server::RequestRecord& record) {
       if (requests) requests->add(record);
       if (traffic) traffic->add(record);
@@ -187,6 +212,7 @@ struct ServerProgram::Impl {
   std::optional<RequestLog> requests;
   std::optional<TrafficFiles> traffic;
   std::unique_ptr<Session> session;
+  std::optional<server::HiddenFiles> hidden;
   std::optional<server::Service> service;
   server::RouteContext context;
   server::Router router;

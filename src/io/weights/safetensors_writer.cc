@@ -40,7 +40,7 @@ StoredType stored_type(TensorToWrite::Type type) {
   return {"I64", sizeof(int64_t)};
 }
 
-// The header, whose length is a multiple of 8 so that the data is aligned.
+// Its length is a multiple of 8 so that the data is aligned.
 std::string header_of(std::span<const TensorToWrite> tensors, const std::map<std::string, std::string>& metadata,
                       const std::filesystem::path& path) {
   Json header = Json::object();
@@ -97,13 +97,17 @@ void write_filled(DurableFile& file, const TensorToWrite& tensor) {
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
-                       const std::map<std::string, std::string>& metadata) {
+std::string safetensors_head(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
+                             const std::map<std::string, std::string>& metadata) {
   const std::string header = header_of(tensors, metadata, path);
   const uint64_t size = header.size();
+  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + header;
+}
+
+void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
+                       const std::map<std::string, std::string>& metadata) {
   DurableFile file(path);
-  file.write(std::as_bytes(std::span(&size, 1)));
-  file.write(header);
+  file.write(safetensors_head(path, tensors, metadata));
   for (const TensorToWrite& tensor : tensors) {
     if (tensor.fill != nullptr) {
       write_filled(file, tensor);

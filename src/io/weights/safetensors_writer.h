@@ -26,6 +26,11 @@ struct TensorToWrite {
   std::span<const int64_t> integers = {};  ///< of kI64, in place of values
 };
 
+/// What stands in a file before the numbers of its tensors: the header and its length. `path` is for messages. Throws
+/// Error("safetensors", ...) where two tensors have one name.
+std::string safetensors_head(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
+                             const std::map<std::string, std::string>& metadata = {});
+
 /// Replaces the file at once, when all is on the disk (DurableFile). Tensors are written in their order, each at a
 /// multiple of 8 bytes where the sizes of those before allow it. Throws Error("file", ...) if the disk is full or the
 /// like, Error("safetensors", ...) where two tensors have one name.

@@ -85,6 +85,7 @@ void Job::start() {
   try {
     for (size_t i = 0; i < plans_.size(); ++i) {
       sinks.push_back(context_.delivery->sink(shared_from_this(), static_cast<int32_t>(i)));
+      if (context_.hidden) sinks[i] = context_.hidden_files->sink(context_.hidden, std::move(sinks[i]));
     }
     // Weak: the exchange holds the callback, and this holds the exchange.
     exchange_->on_gone([weak = weak_from_this()] {
@@ -122,7 +123,7 @@ void Job::submit(size_t index, const std::shared_ptr<EventSink>& sink) noexcept 
   try {
     Request request = std::move(plans_[index].request);
     request.sink = sink;
-    if (keeps_tokens()) states_[index].kept.prompt = request.prompt;
+    if (wants_tokens()) states_[index].kept.prompt = request.prompt;
     const std::lock_guard lock(mutex_);
     if (cancelled_) {
       end.reason = FinishReason::kCancelled;
@@ -209,7 +210,7 @@ void Job::on_tokens(int32_t answer, const TokenChunk& chunk) {
     context_.metrics->between_tokens.observe(seconds(now - state.last_ns) / static_cast<double>(n), n);
   }
   state.last_ns = now;
-  if (keeps_tokens()) state.kept.answer.insert(state.kept.answer.end(), chunk.tokens.begin(), chunk.tokens.end());
+  if (wants_tokens()) state.kept.answer.insert(state.kept.answer.end(), chunk.tokens.begin(), chunk.tokens.end());
   if (!generation_.stream_blocks) return take(state, chunk);
   for (size_t from = 0; from < chunk.tokens.size();) {
     const size_t length = run_length(chunk, from);
@@ -335,6 +336,18 @@ std::optional<ApiError> Job::problem() {
   return ApiError{503, "server_error", "the server is shutting down; the answer is not whole", "", "shutting_down", 10};
 }
 
+FinishedAnswer Job::finished(State& state) const {
+  FinishedAnswer out = std::move(state.finished);
+  out.prompt = std::move(state.prompt.pieces());
+  if (generation_.return_token_ids) {
+    out.prompt_ids = state.kept.prompt;
+    out.ids = state.kept.answer;
+    out.ids.resize(std::min(out.ids.size(), static_cast<size_t>(state.text.tokens())));
+  }
+  if (context_.hidden) out.hidden_states_path = context_.hidden->path().string();
+  return out;
+}
+
 void Job::respond(const std::optional<ApiError>& error) {
   if (generation_.stream && (begun_ || !error)) {
     begin_stream();
@@ -345,11 +358,10 @@ void Job::respond(const std::optional<ApiError>& error) {
     exchange_->respond(error_answer(api_, *error));
   } else {
     std::vector<FinishedAnswer> answers;
-    for (State& state : states_) {
-      answers.push_back(std::move(state.finished));
-      answers.back().prompt = std::move(state.prompt.pieces());
-    }
-    exchange_->respond({200, "application/json", format_->body(answers, usage_), {}});
+    for (State& state : states_) answers.push_back(finished(state));
+    std::string body = format_->body(answers, usage_);
+    const bool sent = exchange_->respond({200, "application/json", std::move(body), {}});
+    if (sent && context_.hidden) context_.hidden->keep();
     for (size_t i = 0; i < answers.size(); ++i) states_[i].finished = std::move(answers[i]);
   }
 }

@@ -17,6 +17,7 @@
 #include "server/http/connection/exchange.h"
 #include "server/service/answer_text.h"
 #include "server/service/delivery.h"
+#include "server/service/hidden/hidden_files.h"
 #include "server/service/metrics.h"
 #include "server/service/prompt_tokens.h"
 
@@ -66,6 +67,8 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
     bool keep_texts, keep_tokens;
     std::function<void(const RequestRecord&)> on_end;  ///< last of all; on the delivery's thread, or within start()
     StreamPatience patience = {};
+    HiddenFiles* hidden_files = nullptr;
+    std::shared_ptr<HiddenFile> hidden = nullptr;  ///< of the request's only prompt; null: it is not wanted
   };
 
   Job(const Context& context, std::shared_ptr<Exchange> exchange, Api api, FormatContext format,
@@ -94,7 +97,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
     AnswerText text;
     FinishedAnswer finished;
     PromptTokens prompt;
-    AnsweredTokens kept;  // if they are wanted
+    AnsweredTokens kept;  // if they are wanted; the engine may have made more
     bool prompt_reported = false;
     RequestId id = 0;
     bool stopping = false;
@@ -115,6 +118,8 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   void flush();
   AnswerEnd::Reason end_of_all(bool failed) const;
   bool keeps_tokens() const { return context_.keep_tokens && generation_.store; }
+  bool wants_tokens() const { return keeps_tokens() || generation_.return_token_ids; }
+  FinishedAnswer finished(State& state) const;
   RequestRecord record(const std::optional<ApiError>& error) const;
   std::vector<AnsweredTokens> kept_tokens() const;
 

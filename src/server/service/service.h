@@ -15,6 +15,7 @@
 
 #include "server/http/connection/memory_budget.h"
 #include "server/service/constraints.h"
+#include "server/service/hidden/hidden_files.h"
 #include "server/service/job.h"
 #include "server/service/prompt_encoder.h"
 #include "server/service/worker_pool.h"
@@ -38,6 +39,7 @@ struct ServiceOptions {
   bool isolate_keys = false;                            ///< clients with different API keys share no cached prompts
   bool keep_texts = false;                              ///< records carry prompts and answers
   bool keep_tokens = false;                             ///< records carry their tokens, unless a request says no
+  HiddenFiles* hidden = nullptr;                        ///< outlives the service; null: no hidden states
   std::shared_ptr<MemoryBudget> memory;                 ///< the transport's; null: what requests take is not counted
   std::function<void(const RequestRecord&)> on_record;  ///< of every request that was begun; any thread
   std::function<void(const Refusal&)> on_refusal;       ///< of every other; any thread
@@ -95,6 +97,7 @@ class Service {
   Parsed<std::vector<AnswerPlan>> plan(const Generation& generation, const Exchange& exchange,
                                        std::vector<std::string>& texts) const;
   std::optional<ApiError> check(const MethodChoice& choice) const;
+  bool wants_hidden_states(const Generation& generation) const;
   uint64_t salt(const Generation& generation, const HttpRequest& request) const;
   std::optional<ApiError> admit(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens);
   void ended(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens, const RequestRecord& record);

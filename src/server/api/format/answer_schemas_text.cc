@@ -90,7 +90,10 @@ constexpr AnswerSchema kTextSchemas[] = {
             "text_offset":{"type":"array","items":{"type":"integer","minimum":0}},
             "token_steps?":{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}}}}]},
           "finish_reason":{"enum":["stop","length"]},
+          "prompt_token_ids?":{"type":"array","items":{"type":"integer","minimum":0}},
+          "token_ids?":{"type":"array","items":{"type":"integer","minimum":0}},
           "prompt_logprobs?":"@PromptLogprobs"}}},
+        "kv_transfer_params?":{"type":"object","properties":{"hidden_states_path":{"type":"string"}}},
         "usage":"@Usage",
         "metrics":"@Metrics"}})"},
     // OpenAI's responses. Objects that may have any members are the request's own, repeated.

@@ -45,6 +45,13 @@ class CompletionsFormat : public Format {
       if (const Json* wanted = prompt_logprobs()) {
         made["prompt_logprobs"] = prompt_entries(answer.prompt, wanted->get<int32_t>());
       }
+      if (context_.generation.return_token_ids) {
+        made["prompt_token_ids"] = answer.prompt_ids;
+        made["token_ids"] = answer.ids;
+      }
+      if (!answer.hidden_states_path.empty()) {
+        body["kv_transfer_params"] = {{"hidden_states_path", answer.hidden_states_path}};
+      }
       body["choices"].push_back(std::move(made));
     }
     body["usage"] = openai_usage(usage);

@@ -43,6 +43,30 @@ void read_prompt_logprobs(Fields& fields, Generation& out, int32_t limit) {
   }
 }
 
+/// vLLM's ids of the prompt and of the answer.
+void read_token_ids(Fields& fields, Generation& out) {
+  out.return_token_ids = fields.boolean("return_token_ids").value_or(false);
+  if (out.return_token_ids && fields.boolean("stream").value_or(false)) {
+    fields.fail("return_token_ids", "is not available in a stream; leave stream out");
+  }
+}
+
+/// What vLLM's servers of hidden states are asked with: an object that may be empty.
+void read_hidden_states(Fields& fields, Reading& reading, Generation& out) {
+  const Json* asked = fields.object("kv_transfer_params");
+  if (asked == nullptr) return;
+  out.hidden_states = true;
+  Fields nested(*asked, fields.path("kv_transfer_params"), reading);
+  if (nested.boolean("include_output_tokens").value_or(false)) {
+    nested.fail("include_output_tokens", "hidden states are those of the prompt; send the answer as a part of one");
+  }
+  if (nested.has("hidden_states_path")) nested.fail("hidden_states_path", "the server names the file; leave it out");
+  nested.finish();
+  if (fields.boolean("stream").value_or(false)) {
+    fields.fail("kv_transfer_params", "hidden states are not available in a stream; leave stream out");
+  }
+}
+
 /// Two names of one limit.
 void check_lengths(Fields& fields) {
   const Json* older = fields.any("max_tokens");
@@ -163,6 +187,8 @@ Parsed<Generation> parse_completions(const Json& body, const ApiLimits& limits) 
     out.prompt_logprobs_param = fields.path("logprobs");
   }
   read_prompt_logprobs(fields, out, limits.top_logprobs);
+  read_token_ids(fields, out);
+  read_hidden_states(fields, reading, out);
   read_common(fields, reading, out);
   read_prompts(fields, reading, out);
   read_constraint(fields, reading, out);
@@ -171,6 +197,9 @@ Parsed<Generation> parse_completions(const Json& body, const ApiLimits& limits) 
     fields.fail("best_of", "must equal n: answers are not ranked");
   }
   check_generation(fields, reading, out);
+  if (out.hidden_states && (out.prompts.size() != 1 || out.n != 1)) {
+    fields.fail("kv_transfer_params", "hidden states need one prompt and n 1; send a request for each");
+  }
   fields.finish();
   return outcome(reading, out);
 }
