@@ -26,8 +26,10 @@ double normaliser(std::span<const TrainDocument> batch, AllAnchors anchors, cons
       sum += static_cast<double>(anchors[i].size());
       continue;
     }
-    for_labels(batch[i], anchors[i], shape.block,
-               [&](int32_t /*block*/, int32_t slot) { sum += decay_weight(slot, settings.gamma); });
+    for_labels(batch[i], anchors[i], shape.block, [&](int32_t block, int32_t slot) {
+      const int32_t id = batch[i].ids[static_cast<size_t>(anchors[i][static_cast<size_t>(block)] + slot)];
+      if (shape.draft_entry(id)) sum += decay_weight(slot, settings.gamma);
+    });
   }
   return sum;
 }
@@ -45,6 +47,13 @@ std::vector<float> weights_of(const BlockBatch& rows, std::span<const TokenLoss>
 }
 
 }  // namespace
+
+std::optional<int32_t> TrainShape::draft_entry(int32_t id) const {
+  if (draft_ids.empty()) return id;
+  const auto found = std::ranges::lower_bound(draft_ids, id);
+  if (found == draft_ids.end() || *found != id) return std::nullopt;
+  return static_cast<int32_t>(found - draft_ids.begin());
+}
 
 double TrainSettings::learning_rate_at(int64_t steps_done) const {
   const auto warmup = static_cast<int64_t>(warmup_share * static_cast<double>(total_steps));
@@ -70,8 +79,14 @@ class DrafterTrainer::State {
     if (shape.convolutions) ASHLAR_CHECK_EQ(shape.hidden % shape.convolutions->group, 0);
     if (shape.selector) ASHLAR_CHECK_LE(shape.selector->candidates, std::min(shape.vocab, kMaxCandidates));
     ASHLAR_CHECK(shape.layers >= 1 && shape.block >= 2 && shape.heads % shape.kv_heads == 0 && shape.head_dim % 2 == 0);
+    ASHLAR_CHECK(std::ranges::is_sorted(shape.draft_ids) && (shape.draft_ids.empty() || !shape.selector));
     const Tensor copied = copy_table(embedding, embedding_);
-    frozen_ = {copied, head.data() == embedding.data() ? copied : copy_table(head, head_)};
+    frozen_ = {copied, copied};
+    if (!shape.draft_ids.empty()) {
+      frozen_.head = copy_table(rows_of_drafts(head), head_);
+    } else if (head.data() != embedding.data()) {
+      frozen_.head = copy_table(head, head_);
+    }
     network_ = make_network(ops_, shape_, settings_, frozen_);
     optimiser_ = std::make_unique<DrafterOptimiser>(ops_, tensors(), settings_);
   }
@@ -93,10 +108,22 @@ class DrafterTrainer::State {
   int64_t steps_done_ = 0;
 
  private:
+  std::vector<float> rows_of_drafts(std::span<const float> head) const {
+    const auto hidden = static_cast<size_t>(shape_.hidden);
+    std::vector<float> rows;
+    for (const int32_t id : shape_.draft_ids) {
+      const std::span<const float> row = head.subspan(static_cast<size_t>(id) * hidden, hidden);
+      rows.insert(rows.end(), row.begin(), row.end());
+    }
+    return rows;
+  }
+  /// Waits until it is there.
   Tensor copy_table(std::span<const float> from, std::unique_ptr<Buffer>& to) {
     to = ops_.allocate(from.size_bytes());
     ops_.upload(from.data(), to->data(), from.size_bytes());
-    const Tensor table = {to->data(), shape_.vocab, shape_.hidden, shape_.hidden};
+    ops_.wait();
+    const auto rows = static_cast<int32_t>(from.size() / static_cast<size_t>(shape_.hidden));
+    const Tensor table = {to->data(), rows, shape_.hidden, shape_.hidden};
     if (settings_.compute == table.dtype) return table;
     std::unique_ptr<Buffer> copy = ops_.allocate(from.size() * bytes_of(settings_.compute));
     const Tensor rounded = {copy->data(), table.rows, table.cols, table.stride, settings_.compute};
@@ -128,7 +155,10 @@ TrainReport DrafterTrainer::State::run(std::span<const TrainDocument> batch, All
       ++i;
     } while (i < batch.size() && rows.blocks.size() + blocks_here(i) <= blocks_at_once);
     report.blocks += static_cast<int32_t>(rows.blocks.size());
-    if (rows.labels.empty()) continue;
+    if (rows.labels.empty()) {
+      counts.add({}, {}, {}, rows.lost_rows);
+      continue;
+    }
     const BlockLosses losses = pass().forward(rows, differentiates);
     const auto weigh = [&](std::span<const TokenLoss> of, double share) {
       if (of.empty()) return std::vector<float>();
@@ -141,7 +171,7 @@ TrainReport DrafterTrainer::State::run(std::span<const TrainDocument> batch, All
     };
     const std::vector<float> weights = weigh(losses.rows, 1);
     const std::vector<float> chosen = weigh(losses.chosen, settings_.selector_weight);
-    counts.add(rows.label_rows, rows.labels, losses.drafts());
+    counts.add(rows.label_rows, rows.labels, losses.drafts(), rows.lost_rows);
     if (differentiates) pass().backward(rows, weights, chosen);
   }
   if (differentiates && replicas_ != nullptr) add_up(report, counts);

@@ -64,7 +64,14 @@ struct TrainShape {
   float target_multiplier = 1;  ///< of the target's before the same head
   std::optional<TrainConvolutions> convolutions;
   std::optional<TrainSelector> selector;
+  /// Tokens of the vocabulary that are drafted, ascending; empty: all. Others are read and never learnt: slots that
+  /// they come in have no loss, and no draft is right there.
+  std::vector<int32_t> draft_ids;
 
+  /// Rows of the head.
+  int32_t draft_vocab() const { return draft_ids.empty() ? vocab : static_cast<int32_t>(draft_ids.size()); }
+  /// The head's row of a token; none: it is not drafted.
+  std::optional<int32_t> draft_entry(int32_t id) const;
   /// Columns of the product that gives a sublayer's two convolutions what is a row's own.
   int32_t dynamic_width() const { return 2 * convolutions->taps * (hidden / convolutions->group); }
 };

@@ -125,6 +125,7 @@ struct TrainGolden {
     shape.embedding_scale = variant.value("embedding_scale", 1.0F);
     shape.output_multiplier = variant.value("output_multiplier", 1.0F);
     shape.target_multiplier = variant.value("target_multiplier", 1.0F);
+    shape.draft_ids = variant.value("draft_ids", std::vector<int32_t>{});
     const auto part = [&](const char* of, const char* key) { return variant[of][key].get<int32_t>(); };
     if (variant.contains("convolutions")) {
       shape.convolutions = {part("convolutions", "taps"), part("convolutions", "group")};

@@ -28,6 +28,9 @@ VARIANTS = {
                   "output_multiplier": 0.5},
     "eagle3_muon": {"weights": "decay", "schedule": "cosine", "weight_decay": 0.0, "muon_rate": 3.0, "muon_momentum": 0.9,
                     "muon_weight_decay": 0.2},
+    # Some tokens are drafted: slots of others have no loss, and the target's distribution is over what is drafted.
+    "eagle3_vocabulary": {"loss": "kl", "weights": "decay", "schedule": "linear", "weight_decay": 0.0,
+                          "draft_ids": [0, 1, 3, 4, 6, 8, 9, 13, 14, 15, 17, 20, 21, 22, 24, 27, 29, 30, 31, 33, 36, 37, 38, 41, 42, 45, 47, 48]},
 }
 # Length, supervised ranges, and the anchors of even and of odd steps; the first one may be 1, before which there is no context.
 DOCUMENTS = [
@@ -79,18 +82,21 @@ def chain_logits(w, shape, embedding, head, ids, aux_hidden, p):
 def loss_of(w, variant, documents, embedding, head, parity):
     shape = SHAPE | variant
     total, weights, blocks, right, labels = 0.0, 0.0, 0, [0] * shape["block"], [0] * shape["block"]
+    drafted = variant.get("draft_ids", list(range(shape["vocab"])))
+    head = head[drafted]
     for ids, supervised, aux_hidden, final_hidden, anchors in documents:
         targets = F.linear(final_hidden * shape.get("target_multiplier", 1.0), head)
         for p in anchors[parity]:
             logits = chain_logits(w, shape, embedding, head, ids, aux_hidden, p)
             blocks += 1
             slots = [k for k in range(1, shape["block"]) if p + k < len(ids) and supervised[p + k]]
-            losses = {k: base.row_loss(variant, logits[k - 1], targets[p + k - 1], ids[p + k]) for k in slots}
+            losses = {k: base.row_loss(variant, logits[k - 1], targets[p + k - 1], drafted.index(ids[p + k]))
+                      for k in slots if ids[p + k] in drafted}
             part, weight = base.weighted(variant, losses)
             total, weights = total + part, weights + weight
             for k in slots:
                 labels[k] += 1
-                right[k] += int(int(logits[k - 1].argmax()) == ids[p + k])
+                right[k] += int(drafted[int(logits[k - 1].argmax())] == ids[p + k])
     accuracy = [r / n if n else 0.0 for r, n in zip(right[1:], labels[1:])]
     return total / (weights if variant["weights"] == "decay" else blocks), blocks, sum(labels), accuracy
 

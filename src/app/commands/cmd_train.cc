@@ -21,6 +21,7 @@
 #include "session/progress.h"
 #include "session/session.h"
 #include "session/terminal.h"
+#include "train/data/frequent_tokens.h"
 #include "train/replicas/train_devices.h"
 #include "train/run/capture_run.h"
 #include "train/run/served_evaluation.h"
@@ -175,6 +176,11 @@ std::string plan_text(const Session& session, const TrainedDrafter& drafter, con
     text += ", mask token " + std::to_string(*mask) + " " + std::string(session.tokenizer().token_content(*mask));
   }
   text += "\n";
+  if (drafter.draft_vocab > 0) {
+    text += "         drafts " + std::to_string(drafter.draft_vocab) + " of " + std::to_string(session.config().vocab) +
+            " tokens, which are " + percent(share_of_learnt(documents, drafter.shape.draft_ids)) +
+            " of what is learnt\n";
+  }
   for (const std::string& line : describe_data(documents, options.max_length)) text += "data     " + line + "\n";
   text += "         held out for the evaluation: " + std::to_string(documents.held_out().size()) + "\n";
   text += "steps    " + std::to_string(options.steps) + ", each of about " + std::to_string(options.batch_tokens) +
@@ -316,7 +322,7 @@ void train(TrainCommand& command) {
     for (const std::string& note : session.notes()) print_note(note);
   }
   options.target = weights_mark(session.choice().model);
-  const TrainedDrafter drafter = drafter_of(command, options, session);
+  TrainedDrafter drafter = drafter_of(command, options, session);
   std::optional<RegeneratedData> answers;
   if (command.regeneration.wanted) {
     answers = regenerate(session, options, command.regeneration, longest_of(options, session));
@@ -326,6 +332,9 @@ void train(TrainCommand& command) {
     }
   }
   const DocumentSet documents = documents_of(options, session, answers ? &*answers : nullptr);
+  if (drafter.draft_vocab > 0 && drafter.shape.draft_ids.empty()) {
+    drafter.shape.draft_ids = frequent_tokens(documents, session.config().vocab, drafter.draft_vocab);
+  }
   if (command.capture) {
     if (!capture_states(session, documents, drafter, options)) throw CLI::RuntimeError(kInterruptedExit);
     return;

@@ -35,9 +35,15 @@ StoredType stored_type(TensorToWrite::Type type) {
     case TensorToWrite::Type::kBF16:
       return {"BF16", sizeof(BFloat16)};
     case TensorToWrite::Type::kI64:
+      return {"I64", sizeof(int64_t)};
+    case TensorToWrite::Type::kBool:
       break;
   }
-  return {"I64", sizeof(int64_t)};
+  return {"BOOL", 1};
+}
+
+bool is_of_integers(const TensorToWrite& tensor) {
+  return tensor.type == TensorToWrite::Type::kI64 || tensor.type == TensorToWrite::Type::kBool;
 }
 
 // Its length is a multiple of 8 so that the data is aligned.
@@ -49,9 +55,8 @@ std::string header_of(std::span<const TensorToWrite> tensors, const std::map<std
   for (const TensorToWrite& tensor : tensors) {
     if (header.contains(tensor.name))
       throw Error("safetensors", path.string() + ": two tensors are named " + tensor.name);
-    const bool integers = tensor.type == TensorToWrite::Type::kI64;
     if (tensor.fill == nullptr) {
-      ASHLAR_CHECK_EQ(count_of(tensor), integers ? tensor.integers.size() : tensor.values.size());
+      ASHLAR_CHECK_EQ(count_of(tensor), is_of_integers(tensor) ? tensor.integers.size() : tensor.values.size());
     }
     const StoredType type = stored_type(tensor.type);
     const size_t end = begin + count_of(tensor) * type.bytes;
@@ -80,6 +85,13 @@ void write_values(DurableFile& file, TensorToWrite::Type type, std::span<const f
   } else {
     write_rounded(file, values);
   }
+}
+
+void write_integers(DurableFile& file, const TensorToWrite& tensor) {
+  if (tensor.type == TensorToWrite::Type::kI64) return file.write(std::as_bytes(tensor.integers));
+  std::vector<uint8_t> truths;
+  for (const int64_t value : tensor.integers) truths.push_back(value != 0 ? 1 : 0);
+  file.write(std::as_bytes(std::span(truths)));
 }
 
 void write_filled(DurableFile& file, const TensorToWrite& tensor) {
@@ -111,8 +123,8 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
   for (const TensorToWrite& tensor : tensors) {
     if (tensor.fill != nullptr) {
       write_filled(file, tensor);
-    } else if (tensor.type == TensorToWrite::Type::kI64) {
-      file.write(std::as_bytes(tensor.integers));
+    } else if (is_of_integers(tensor)) {
+      write_integers(file, tensor);
     } else {
       write_values(file, tensor.type, tensor.values);
     }

@@ -14,7 +14,7 @@ namespace ashlar {
 
 /// Numbers to write under a name: those that are there, or those that come as they are written.
 struct TensorToWrite {
-  enum class Type : uint8_t { kF32, kBF16, kI64 };
+  enum class Type : uint8_t { kF32, kBF16, kI64, kBool };
 
   std::string name;
   std::vector<int64_t> shape;
@@ -23,7 +23,7 @@ struct TensorToWrite {
   /// Without values: sets `rows` rows, of as many numbers as the shape's last size, from row `first` on. Called for all
   /// rows in their order, some at a time, so that a large tensor is never in memory as a whole.
   std::function<void(int64_t first, int64_t rows, float* to)> fill = {};
-  std::span<const int64_t> integers = {};  ///< of kI64, in place of values
+  std::span<const int64_t> integers = {};  ///< of kI64, in place of values; of kBool: 0 or 1 each
 };
 
 /// What stands in a file before the numbers of its tensors: the header and its length. `path` is for messages. Throws

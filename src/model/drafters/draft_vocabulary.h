@@ -20,4 +20,9 @@ std::string find_prefix(const WeightBinder& binder);
 std::vector<int32_t> bind_draft_vocabulary(WeightBinder& binder, const DrafterNames& names, int32_t draft_vocab,
                                            int32_t vocab);
 
+/// The same of a checkpoint whose vocabulary is a part of the target's, without binding. Throws the same, and where
+/// there is no such tensor.
+std::vector<int32_t> read_draft_vocabulary(const Checkpoint& checkpoint, const DrafterNames& names, int32_t draft_vocab,
+                                           int32_t vocab);
+
 }  // namespace ashlar

@@ -56,9 +56,12 @@ void BlockBatch::add(const TrainDocument& document, std::span<const int32_t> anc
     max_position = std::max(max_position, anchor + shape.block - 1);
   }
   for_labels(document, anchors, shape.block, [&](int32_t b, int32_t slot) {
-    label_rows.push_back(first_row + b * shape.block + slot);
+    const int32_t row = first_row + b * shape.block + slot;
     const int32_t position = anchors[static_cast<size_t>(b)] + slot;
-    labels.push_back(document.ids[static_cast<size_t>(position)]);
+    const std::optional<int32_t> entry = shape.draft_entry(document.ids[static_cast<size_t>(position)]);
+    if (!entry) return lost_rows.push_back(row);
+    label_rows.push_back(row);
+    labels.push_back(*entry);
     before.push_back(document.ids[static_cast<size_t>(position - 1)]);
     if (document.final_hidden.rows > 0) target_rows.push_back(n_target_rows + position - 1);
   });

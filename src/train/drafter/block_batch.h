@@ -25,7 +25,8 @@ struct BlockBatch {
   std::vector<int32_t> next;        ///< [context rows]: the token after each
   std::vector<int32_t> positions;   ///< [context rows + block rows]
   std::vector<int32_t> label_rows;  ///< block rows that have a label, ascending
-  std::vector<int32_t> labels;      ///< of those
+  std::vector<int32_t> labels;      ///< of those, as rows of the head
+  std::vector<int32_t> lost_rows;   ///< block rows whose supervised token is not drafted, ascending
   std::vector<int32_t> before;      ///< the document's token before each label
   std::vector<Tensor> aux_hidden;   ///< of each document with anchors: [its context rows, aux_width]
   /// Of each document with anchors that brings them, the target's rows before the head; and of each label the row that

@@ -29,19 +29,24 @@ std::vector<float> dpace_weights(std::span<const int32_t> label_rows, std::span<
 }
 
 void DraftCounts::add(std::span<const int32_t> label_rows, std::span<const int32_t> labels,
-                      std::span<const TokenLoss> losses) {
+                      std::span<const TokenLoss> losses, std::span<const int32_t> lost_rows) {
   const auto block = static_cast<int32_t>(slots_.size());
   int32_t next = 0;  // the row that continues a block whose slots were all right
-  for (size_t i = 0; i < label_rows.size(); ++i) {
-    const int32_t row = label_rows[i];
+  const auto count = [&](int32_t row, bool right) {
     Slot& slot = slots_[static_cast<size_t>(row % block)];
-    const bool right = losses[i].best == labels[i];
     ++slot.labels;
     slot.right += right ? 1 : 0;
-    if (row % block != 1 && row != next) continue;
+    if (row % block != 1 && row != next) return;
     ++slot.reached;
     slot.accepted += right ? 1 : 0;
     if (right) next = row + 1;
+  };
+  for (size_t i = 0; i <= label_rows.size(); ++i) {
+    while (!lost_rows.empty() && (i == label_rows.size() || lost_rows.front() < label_rows[i])) {
+      count(lost_rows.front(), false);
+      lost_rows = lost_rows.subspan(1);
+    }
+    if (i < label_rows.size()) count(label_rows[i], losses[i].best == labels[i]);
   }
 }
 

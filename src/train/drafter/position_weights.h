@@ -23,7 +23,9 @@ std::vector<float> dpace_weights(std::span<const int32_t> label_rows, std::span<
 class DraftCounts {
  public:
   explicit DraftCounts(int32_t block) : slots_(static_cast<size_t>(block)) {}
-  void add(std::span<const int32_t> label_rows, std::span<const int32_t> labels, std::span<const TokenLoss> losses);
+  /// Rows and labels as in BlockBatch.
+  void add(std::span<const int32_t> label_rows, std::span<const int32_t> labels, std::span<const TokenLoss> losses,
+           std::span<const int32_t> lost_rows = {});
   void write(TrainReport& report) const;
   /// The counts as numbers to be added up, and back.
   void append_to(std::vector<double>& figures) const;

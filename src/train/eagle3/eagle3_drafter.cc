@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/eagle3/eagle3_drafter.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <utility>
 
 #include "base/error.h"
+#include "model/drafters/draft_vocabulary.h"
 #include "train/export/drafter_folder.h"
 #include "train/run/drafter_design.h"
 
@@ -34,6 +38,11 @@ Eagle3Config design_eagle3(const ModelConfig& target, const DrafterWishes& wishe
   head.aux_layers = design.aux_layers;
   head.target_hidden = design.target_hidden;
   head.vocab = head.draft_vocab = design.vocab;
+  if (wishes.draft_vocab > head.vocab) {
+    throw Error("train", "--draft-vocabulary is " + std::to_string(wishes.draft_vocab) + "; the model has " +
+                             std::to_string(head.vocab) + " tokens");
+  }
+  if (wishes.draft_vocab > 0) head.draft_vocab = wishes.draft_vocab;
   head.max_positions = design.max_positions;
   head.block_size = design.block_size;
   return head;
@@ -42,12 +51,11 @@ Eagle3Config design_eagle3(const ModelConfig& target, const DrafterWishes& wishe
 void check_trainable(const Eagle3Config& head) {
   const auto fail = [&](const std::string& what) {
     throw Error("train", head.folder.string() + ": " + what +
-                             ", which is not trained here; expected an EAGLE-3 head of one layer with the target's "
-                             "vocabulary, as SpecForge has them");
+                             ", which is not trained here; expected an EAGLE-3 head of one layer, as SpecForge has "
+                             "them");
   };
   const StackConfig& stack = head.stack;
   if (stack.n_layers != 1) fail("has " + std::to_string(stack.n_layers) + " layers");
-  if (head.draft_vocab != head.vocab) fail("has a vocabulary of its own");
   if (head.mask_id >= 0) fail("has a mask");
   if (head.tied_head) fail("has its embedding as its head");
   if (head.normed_residual || head.normed_output || head.norms_each || head.norms_all || stack.qk_norm) {
@@ -60,6 +68,20 @@ void check_trainable(const Eagle3Config& head) {
   if (layer.rope.scaling != RopeConfig::Scaling::kNone || layer.rope.partial_rotary_factor != 1.0) {
     fail("scales its rope");
   }
+}
+
+std::vector<int32_t> read_draft_ids(const Eagle3Config& head) {
+  const Checkpoint checkpoint(head.folder);
+  const auto has = [&](const std::string& name) { return checkpoint.tensors().contains(name); };
+  if (!has("midlayer.hidden_norm.weight") && !has("model.midlayer.hidden_norm.weight")) {
+    throw Error("train", head.folder.string() +
+                             ": has no tensor midlayer.hidden_norm.weight; expected a head with the " +
+                             "names of SpecForge, and not those of another form");
+  }
+  if (head.draft_vocab == head.vocab) return {};
+  std::vector<int32_t> ids = read_draft_vocabulary(checkpoint, head.names, head.draft_vocab, head.vocab);
+  if (std::ranges::adjacent_find(ids, std::greater_equal()) == ids.end()) return ids;
+  throw Error("train", head.folder.string() + ": d2t has tokens that do not ascend, which is not trained here");
 }
 
 // vLLM reads the layers at the top, where they count what enters a layer; SGLang those of eagle_config, where they
@@ -83,7 +105,7 @@ Json specforge_config(const Eagle3Config& head) {
           {"rms_norm_eps", shortest(head.stack.norm_eps)},
           {"rope_theta", layer.rope.theta},
           {"vocab_size", head.vocab},
-          {"draft_vocab_size", nullptr},
+          {"draft_vocab_size", head.draft_vocab == head.vocab ? Json() : Json(head.draft_vocab)},
           {"max_position_embeddings", head.max_positions},
           {"block_size", head.block_size},
           {"attention_bias", false},
@@ -91,7 +113,7 @@ Json specforge_config(const Eagle3Config& head) {
           {"torch_dtype", "bfloat16"}};
 }
 
-TrainedDrafter eagle3_drafter(const Eagle3Config& head) {
+TrainedDrafter eagle3_drafter(const Eagle3Config& head, std::vector<int32_t> draft_ids) {
   const LayerAttention& layer = head.stack.layers.front();
   TrainedDrafter out;
   out.summary = "eagle3, 1 layer";
@@ -108,13 +130,19 @@ TrainedDrafter eagle3_drafter(const Eagle3Config& head) {
   shape.block = head.block_size;
   shape.eps = head.stack.norm_eps;
   shape.rope_theta = layer.rope.theta;
+  shape.draft_ids = std::move(draft_ids);
+  if (head.draft_vocab != head.vocab) out.draft_vocab = head.draft_vocab;
   out.make_network = make_eagle3_network;
   out.gamma = -1 / std::log(kDecay);
   const Json config = specforge_config(head);
   out.settings = config;
-  out.exported = [config](DrafterForm form, const Model&) -> DrafterExport {
-    if (form == DrafterForm::kZlab) return {config, {}};
-    throw Error("train", "EAGLE-3 heads are written in SpecForge's form alone: leave --format out");
+  out.exported = [config](DrafterForm form, const Model& target, const TrainShape& of) {
+    if (form != DrafterForm::kZlab) {
+      throw Error("train", "EAGLE-3 heads are written in SpecForge's form alone: leave --format out");
+    }
+    DrafterExport all = {config, {}};
+    if (!of.draft_ids.empty()) add_draft_vocabulary(of.draft_ids, target, all);
+    return all;
   };
   return out;
 }

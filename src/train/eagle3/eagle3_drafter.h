@@ -15,12 +15,17 @@ struct DrafterWishes;
 Eagle3Config design_eagle3(const ModelConfig& target, const DrafterWishes& wishes);
 
 /// Throws Error("train", ...) if a head, which fit_to_target() accepts, has parts that are not trained: more layers, a
-/// vocabulary of its own, a mask, biases, scaled rope, or norms at other places.
+/// mask, biases, scaled rope, or norms at other places.
 void check_trainable(const Eagle3Config& head);
+
+/// The tokens that a head drafts, of its folder, ascending; empty: all. Throws Error("train", ...) if its tensors have
+/// other names than those of SpecForge, or if the tokens do not ascend.
+std::vector<int32_t> read_draft_ids(const Eagle3Config& head);
 
 /// What config.json of such a head says, in SpecForge's words: reading it gives the configuration again.
 Json specforge_config(const Eagle3Config& head);
 
-TrainedDrafter eagle3_drafter(const Eagle3Config& head);
+/// `draft_ids`: as TrainShape has them; empty where the head drafts fewer tokens: the data will choose them.
+TrainedDrafter eagle3_drafter(const Eagle3Config& head, std::vector<int32_t> draft_ids = {});
 
 }  // namespace ashlar

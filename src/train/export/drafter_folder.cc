@@ -61,7 +61,9 @@ void write_drafter_folder(const std::filesystem::path& folder, const Json& confi
   const std::filesystem::path path = folder / "config.json";
   if (!file_exists(path) || read_text_file(path, kMaxConfigBytes) != text) write_durably(path, text);
   std::vector<TensorToWrite> rounded(tensors.begin(), tensors.end());
-  for (TensorToWrite& tensor : rounded) tensor.type = TensorToWrite::Type::kBF16;
+  for (TensorToWrite& tensor : rounded) {
+    if (tensor.type == TensorToWrite::Type::kF32) tensor.type = TensorToWrite::Type::kBF16;
+  }
   write_safetensors(folder / "model.safetensors", rounded, {{"format", "pt"}});
 }
 

@@ -19,8 +19,8 @@ double shortest(float value);
 Json zlab_config(const DflashConfig& config);
 
 /// Makes the folder if need be and replaces its two files, each at once when it is on the disk: whenever this stops, an
-/// old or a new drafter is there. `config`: of config.json. Tensors have z-lab's names, and are rounded to bf16. Throws
-/// Error("file", ...).
+/// old or a new drafter is there. `config`: of config.json. Tensors have z-lab's names; those of numbers are rounded to
+/// bf16. Throws Error("file", ...).
 void write_drafter_folder(const std::filesystem::path& folder, const Json& config,
                           std::span<const TensorToWrite> tensors);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/bf16.h"
 #include "base/error.h"
@@ -14,6 +15,9 @@
 
 namespace ashlar {
 namespace {
+
+constexpr const char* kEmbedding = "embed_tokens.weight";
+constexpr const char* kHead = "lm_head.weight";
 
 // Matrices [vocab, hidden] of a checkpoint, which stays open as long as they are used.
 struct VocabularyMatrix {
@@ -28,8 +32,8 @@ struct TargetVocabulary {
     const auto matrix = [&](const std::string& name) {
       return binder.matrix(name + ".weight", config.vocab, config.stack.hidden);
     };
-    matrices.push_back({"embed_tokens.weight", matrix(config.names.embedding)});
-    matrices.push_back({"lm_head.weight", config.tied_head ? matrices.front().part : matrix(config.names.head)});
+    matrices.push_back({kEmbedding, matrix(config.names.embedding)});
+    matrices.push_back({kHead, config.tied_head ? matrices.front().part : matrix(config.names.head)});
   }
 
   Checkpoint checkpoint;
@@ -70,21 +74,52 @@ DflashConfig with_target_vocabulary(DflashConfig drafter, const ModelConfig& tar
   return drafter;
 }
 
-void check_vocabulary(const std::filesystem::path& folder, const Model& target) {
+void add_draft_vocabulary(std::span<const int32_t> draft_ids, const Model& target, DrafterExport& out) {
+  const std::vector<int32_t> ids(draft_ids.begin(), draft_ids.end());
+  const auto entries = static_cast<int64_t>(ids.size());
+  const auto vocabulary = std::make_shared<const TargetVocabulary>(target);
+  const int64_t hidden = target.config().stack.hidden;
+  TensorToWrite& head = out.frozen.emplace_back();
+  head.name = kHead;
+  head.shape = {entries, hidden};
+  head.type = TensorToWrite::Type::kBF16;
+  head.fill = [vocabulary, ids, hidden](int64_t first, int64_t rows, float* to) {
+    for (int64_t row = first; row < first + rows; ++row, to += hidden) {
+      const int64_t id = ids[static_cast<size_t>(row)];
+      decode_rows(vocabulary->matrices.back().part, id, id + 1, to);
+    }
+  };
+  std::vector<int64_t> offsets, is_drafted(static_cast<size_t>(target.config().vocab), 0);
+  for (const int32_t id : ids) {
+    offsets.push_back(id - static_cast<int64_t>(offsets.size()));
+    is_drafted[static_cast<size_t>(id)] = 1;
+  }
+  const auto add = [&](const char* name, TensorToWrite::Type type, std::vector<int64_t> values) {
+    const std::vector<int64_t>& kept = out.integers.emplace_back(std::move(values));
+    out.frozen.push_back({name, {static_cast<int64_t>(kept.size())}, {}, type, {}, kept});
+  };
+  add("d2t", TensorToWrite::Type::kI64, std::move(offsets));
+  add("t2d", TensorToWrite::Type::kBool, std::move(is_drafted));
+}
+
+void check_vocabulary(const std::filesystem::path& folder, const Model& target, std::span<const int32_t> draft_ids) {
   const Checkpoint checkpoint(folder);
   std::unique_ptr<const TargetVocabulary> vocabulary;
   const int32_t hidden = target.config().stack.hidden;
-  for (const char* name : {"embed_tokens.weight", "lm_head.weight"}) {
+  for (const char* name : {kEmbedding, kHead}) {
     const auto& tensors = checkpoint.tensors();
     const std::string spelling = tensors.contains(name) ? name : std::string("model.") + name;
     if (!tensors.contains(spelling)) continue;
     if (vocabulary == nullptr) vocabulary = std::make_unique<const TargetVocabulary>(target);
     WeightBinder binder(target.ops(), checkpoint);
-    const WeightPart theirs = binder.matrix(spelling, target.config().vocab, hidden);
+    const bool is_part = name == kHead && !draft_ids.empty();
+    const int32_t rows = is_part ? static_cast<int32_t>(draft_ids.size()) : target.config().vocab;
+    const WeightPart theirs = binder.matrix(spelling, rows, hidden);
     const auto mine = std::ranges::find(vocabulary->matrices, name, &VocabularyMatrix::name);
     std::vector<float> a(static_cast<size_t>(hidden)), b(a.size());
-    for (int32_t row = 0; row < target.config().vocab; ++row) {
-      decode_rows(mine->part, row, row + 1, a.data());
+    for (int32_t row = 0; row < rows; ++row) {
+      const int32_t id = is_part ? draft_ids[static_cast<size_t>(row)] : row;
+      decode_rows(mine->part, id, id + 1, a.data());
       decode_rows(theirs, row, row + 1, b.data());
       if (std::equal(a.begin(), a.end(), b.begin(), is_same_or_rounded)) continue;
       throw Error("train", folder.string() + ": " + spelling + " is not the target's (row " + std::to_string(row) +

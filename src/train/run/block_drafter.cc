@@ -33,7 +33,9 @@ TrainedDrafter block_drafter(const DflashConfig& drafter) {
   out.shape = train_shape(drafter);
   out.make_network = make_block_network;
   out.settings = zlab_config(drafter);
-  out.exported = [drafter](DrafterForm form, const Model& target) { return export_as(form, drafter, target); };
+  out.exported = [drafter](DrafterForm form, const Model& target, const TrainShape& /*shape*/) {
+    return export_as(form, drafter, target);
+  };
   return out;
 }
 

@@ -19,6 +19,7 @@ struct DrafterWishes {
   std::vector<int32_t> aux_layers;  ///< empty: default_aux_layers
   std::optional<int32_t> mask_id;   ///< none: find_mask_token
   std::string head;                 ///< of designed_heads(); empty: the plain one, or what a drafter has already
+  int32_t draft_vocab = 0;          ///< tokens that are drafted, of heads that may have fewer; 0: the target's
 };
 
 /// A sixth of the target's layers, at most 5: what published drafters of targets with 30 layers and more have, and

@@ -36,14 +36,14 @@ TrainedDrafter read_head(const std::filesystem::path& folder, const ModelConfig&
   Eagle3Config config = read_eagle3_config(folder);
   fit_to_target(config, target);
   check_trainable(config);
-  return eagle3_drafter(config);
+  return eagle3_drafter(config, read_draft_ids(config));
 }
 
 }  // namespace
 
 std::span<const TrainMethod> train_methods() {
   static const TrainMethod methods[] = {
-      {"dflash", "a DFlash drafter", "", {}, is_dflash_folder, design_block, read_block},
+      {"dflash", "a DFlash drafter", "", {"--draft-vocabulary"}, is_dflash_folder, design_block, read_block},
       {"eagle3",
        "an EAGLE-3 head",
        "block-size = 8\nposition-weights = \"decay\"\n",

@@ -142,7 +142,7 @@ DType TrainRun::compute_of(const std::filesystem::path& output) {
 }
 
 void TrainRun::start_from(const std::filesystem::path& folder) {
-  check_vocabulary(folder, target_);
+  check_vocabulary(folder, target_, drafter_.shape.draft_ids);
   for (const auto& replica : replicas_) load_drafter_weights(folder, replica->trainer().parameters());
 }
 
@@ -205,7 +205,7 @@ void TrainRun::check_replicas() const {
 void TrainRun::save() {
   check_replicas();
   const std::span<const TrainParameter> tensors = parameters();
-  DrafterExport form = drafter_.exported(options_.form, target_);
+  DrafterExport form = drafter_.exported(options_.form, target_, drafter_.shape);
   std::vector<TensorToWrite> all = values_of(tensors);
   std::ranges::move(form.frozen, std::back_inserter(all));
   write_drafter_folder(options_.output, form.config, all);

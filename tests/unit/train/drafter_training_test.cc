@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -12,6 +13,7 @@
 #include "decode/registry.h"
 #include "model/drafters/head_config.h"
 #include "temp_folder.h"
+#include "train/data/frequent_tokens.h"
 #include "train/eagle3/eagle3_drafter.h"
 #include "train/export/drafter_folder.h"
 #include "train/run/served_evaluation.h"
@@ -43,10 +45,11 @@ class DrafterTraining : public TinyTarget {
 };
 
 constexpr const char* kEagle3 = "eagle3";
+constexpr const char* kEagle3OfSome = "eagle3_vocabulary";
 
 std::vector<std::string> trained_kinds() {
   std::vector<std::string> all = designed_heads();
-  all.emplace_back(kEagle3);
+  for (const char* name : {kEagle3, kEagle3OfSome}) all.emplace_back(name);
   return all;
 }
 
@@ -54,9 +57,14 @@ std::vector<std::string> trained_kinds() {
 class DrafterTrainingOfHeads : public DrafterTraining, public ::testing::WithParamInterface<std::string> {
  protected:
   TrainedDrafter trained() const override {
-    if (GetParam() == kEagle3)
-      return eagle3_drafter(
-          design_eagle3(model_->config(), {.layers = 1, .block_size = 8, .aux_layers = {}, .mask_id = {}, .head = {}}));
+    DrafterWishes wishes;
+    wishes.block_size = 8;
+    if (GetParam() == kEagle3) return eagle3_drafter(design_eagle3(model_->config(), wishes));
+    if (GetParam() == kEagle3OfSome) {  // of the 80 tokens that go round a few are never drafted
+      wishes.draft_vocab = 72;
+      return eagle3_drafter(design_eagle3(model_->config(), wishes),
+                            frequent_tokens(documents_, model_->config().vocab, wishes.draft_vocab));
+    }
     DflashConfig config = drafter_;
     add_head(GetParam(), config);
     return block_drafter(config);
@@ -141,21 +149,69 @@ TEST_F(DrafterTraining, RefusesEagle3HeadsThatAreNotTrained) {
   const Eagle3Config plain = design_eagle3(model_->config(), {});
   EXPECT_NO_THROW(check_trainable(plain));
   for (const auto& change : std::vector<std::function<void(Eagle3Config&)>>{
-           [](Eagle3Config& c) { c.stack.n_layers = 2; }, [](Eagle3Config& c) { c.draft_vocab = 7; },
-           [](Eagle3Config& c) { c.mask_id = 3; }, [](Eagle3Config& c) { c.normed_residual = true; },
-           [](Eagle3Config& c) { c.stack.qkv_bias = true; }}) {
+           [](Eagle3Config& c) { c.stack.n_layers = 2; }, [](Eagle3Config& c) { c.mask_id = 3; },
+           [](Eagle3Config& c) { c.normed_residual = true; }, [](Eagle3Config& c) { c.stack.qkv_bias = true; }}) {
     Eagle3Config changed = plain;
     change(changed);
     EXPECT_THROW(check_trainable(changed), Error);
   }
-  EXPECT_THROW(eagle3_drafter(plain).exported(DrafterForm::kSpeculators, *model_), Error);
+  const TrainedDrafter head = eagle3_drafter(plain);
+  EXPECT_THROW(head.exported(DrafterForm::kSpeculators, *model_, head.shape), Error);
+  DrafterWishes wishes;
+  wishes.draft_vocab = model_->config().vocab + 1;
+  EXPECT_THROW(design_eagle3(model_->config(), wishes), Error);
+}
+
+// A head that drafts some tokens says which, in its folder, and is trained on from there.
+TEST_F(DrafterTraining, ReadsDraftVocabulariesBack) {
+  const TempFolder folder;
+  DrafterWishes wishes;
+  wishes.draft_vocab = 30;
+  const int32_t vocab = model_->config().vocab;
+  const std::vector<int32_t> ids = frequent_tokens(documents_, vocab, 30);
+  const TrainedDrafter head = eagle3_drafter(design_eagle3(model_->config(), wishes), ids);
+  TrainOptions options;
+  options.steps = 2;
+  options.output = folder / "d";
+  TrainRun(*model_, documents_, head, options, drafter_training(*model_, "cpu", {})).save();
+  Eagle3Config read = read_eagle3_config(folder / "d");
+  fit_to_target(read, model_->config());
+  EXPECT_EQ(read.draft_vocab, 30);
+  EXPECT_EQ(read_draft_ids(read), ids);
+  const SafetensorsFile file(folder / "d" / "model.safetensors");
+  const StoredTensor& among = file.tensors().at("t2d");
+  ASSERT_EQ(among.bytes, static_cast<size_t>(vocab));
+  for (int32_t id = 0; id < vocab; ++id) {
+    EXPECT_EQ(std::to_integer<int>(among.data[id]), std::ranges::binary_search(ids, id) ? 1 : 0) << id;
+  }
+  const auto start_from = [&](std::vector<int32_t> of) {
+    TrainRun run(*model_, documents_, eagle3_drafter(read, std::move(of)), options,
+                 drafter_training(*model_, "cpu", {}));
+    run.start_from(folder / "d");
+  };
+  EXPECT_NO_THROW(start_from(ids));
+  std::vector<int32_t> others = ids;
+  --others.front();
+  EXPECT_THROW(start_from(others), Error);  // the head has other rows
+}
+
+TEST(FrequentTokens, AreLearntMostOften) {
+  DocumentSet documents(16);
+  documents.add({{9, 9, 9, 7, 3, 7}, {0, 0, 0, 1, 1, 1}, 0});
+  documents.end_file(0.25);
+  documents.add({{9, 5, 3, 3}, {0, 1, 1, 1}, 0});
+  documents.end_file();
+  EXPECT_EQ(frequent_tokens(documents, 10, 1), (std::vector<int32_t>{3}));
+  EXPECT_EQ(frequent_tokens(documents, 10, 3), (std::vector<int32_t>{3, 5, 7}));
+  EXPECT_EQ(frequent_tokens(documents, 10, 4), (std::vector<int32_t>{0, 3, 5, 7}));
+  EXPECT_DOUBLE_EQ(share_of_learnt(documents, std::vector<int32_t>{3}), 2.25 / 3.75);
 }
 
 // What is written says what was designed.
 TEST_F(DrafterTraining, WritesEagle3ConfigsThatReadBack) {
   const TempFolder folder;
-  const Eagle3Config designed =
-      design_eagle3(model_->config(), {.layers = 1, .block_size = 5, .aux_layers = {}, .mask_id = {}, .head = {}});
+  const Eagle3Config designed = design_eagle3(
+      model_->config(), {.layers = 1, .block_size = 5, .aux_layers = {}, .mask_id = {}, .head = {}, .draft_vocab = 0});
   const Json config = specforge_config(designed);
   write_drafter_folder(folder / "d", config, {});
   // Others' readers fail without the first, and read beyond their tables without the second.
