@@ -168,6 +168,11 @@ class TrainOps {
   /// d_gate and d_up [m, n] of the same gate and up; d_up may be d_out.
   virtual void silu_mul_gradient(Tensor d_out, Tensor gate, Tensor up, Tensor d_gate, Tensor d_up) = 0;
 
+  /// out [m, n] = sigmoid(gate) * x.
+  virtual void sigmoid_mul(Tensor gate, Tensor x, Tensor out) = 0;
+  /// d_gate and d_x [m, n] of the same gate and x; d_x may be d_out.
+  virtual void sigmoid_mul_gradient(Tensor d_out, Tensor gate, Tensor x, Tensor d_gate, Tensor d_x) = 0;
+
   /// out [block rows, heads * head_dim] = softmax(q k^T / sqrt(head_dim)) v. k and v: [context + block rows, kv_heads *
   /// head_dim]. log_sums [block rows, heads]: what the gradient needs of each softmax.
   virtual void attention(Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out, Tensor log_sums) = 0;

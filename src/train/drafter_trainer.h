@@ -44,6 +44,14 @@ struct TrainSelector {
   int32_t candidates = 0;
 };
 
+/// What a layer of the target's own kind has, which drafts further tokens (MTP).
+struct TrainOwnLayer {
+  int32_t rotary_dim = 0;          ///< what is rotated of a head, from its beginning on
+  bool output_gate = false;        ///< rows of q's projection are, head by head, queries and gates
+  bool norms_from_one = false;     ///< folders hold of norms what they have more than one
+  std::vector<float> target_norm;  ///< weight of the norm before the target's head, which its hidden states go through
+};
+
 struct TrainShape {
   int32_t hidden = 0;
   int32_t layers = 0;
@@ -64,6 +72,7 @@ struct TrainShape {
   float target_multiplier = 1;  ///< of the target's before the same head
   std::optional<TrainConvolutions> convolutions;
   std::optional<TrainSelector> selector;
+  std::optional<TrainOwnLayer> own_layer;
   /// Tokens of the vocabulary that are drafted, ascending; empty: all. Others are read and never learnt: slots that
   /// they come in have no loss, and no draft is right there.
   std::vector<int32_t> draft_ids;
@@ -142,6 +151,7 @@ struct TrainParameter {
   std::span<float> v;         ///< second moment
   bool is_table = false;      ///< rows of tokens, of which a step sees some
   bool is_of_head = false;    ///< of convolutions or the selector, without which a drafter is one of the plain backbone
+  bool is_from_one = false;   ///< folders hold what the values have more than one
 };
 
 struct FrozenTables;
@@ -155,6 +165,10 @@ TrainedNetwork make_block_network(TrainOps& ops, const TrainShape& shape, const 
 /// A head that drafts one token at a time (train/eagle3/eagle3_pass.h).
 TrainedNetwork make_eagle3_network(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings,
                                    const FrozenTables& frozen);
+
+/// A layer that predicts further tokens (train/mtp/mtp_pass.h).
+TrainedNetwork make_mtp_network(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings,
+                                const FrozenTables& frozen);
 
 class DrafterTrainer {
  public:

@@ -64,6 +64,14 @@ class StagedTrainOps final : public TrainOps {
     inner_->silu_mul_gradient(staged(d_out), staged(gate), staged(up), staged(d_gate), staged(d_up));
     finish();
   }
+  void sigmoid_mul(Tensor gate, Tensor x, Tensor out) override {
+    inner_->sigmoid_mul(staged(gate), staged(x), staged(out));
+    finish();
+  }
+  void sigmoid_mul_gradient(Tensor d_out, Tensor gate, Tensor x, Tensor d_gate, Tensor d_x) override {
+    inner_->sigmoid_mul_gradient(staged(d_out), staged(gate), staged(x), staged(d_gate), staged(d_x));
+    finish();
+  }
   void attention(Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out, Tensor log_sums) override {
     inner_->attention(staged(q), staged(k), staged(v), layout, staged(out), staged(log_sums));
     finish();

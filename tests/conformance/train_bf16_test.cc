@@ -131,6 +131,15 @@ TEST_P(TrainOpsInBf16, RowsAndGates) {
   check(d_gate16, d_gate, kOnce * 2, "silu_mul_gradient of the gate");
   check(d_up16, d_up, kOnce * 2, "silu_mul_gradient of the other, in place");
 
+  d_up16 = narrow(d_out);
+  ref_->sigmoid_mul(gate.view(), up.view(), out.view());
+  ops_->sigmoid_mul(gate16.view(), up16.view(), out16.view());
+  check(out16, out, kOnce * 2, "sigmoid_mul");
+  ref_->sigmoid_mul_gradient(d_out.view(), gate.view(), up.view(), d_gate.view(), d_up.view());
+  ops_->sigmoid_mul_gradient(d_up16.view(), gate16.view(), up16.view(), d_gate16.view(), d_up16.view());
+  check(d_gate16, d_gate, kOnce * 2, "sigmoid_mul_gradient of the gate");
+  check(d_up16, d_up, kOnce * 2, "sigmoid_mul_gradient of the other, in place");
+
   Matrix cos = normal(50, 4), sin = normal(50, 4);
   std::vector<float> tables;
   for (Matrix* table : {&cos, &sin}) {

@@ -107,22 +107,27 @@ TEST_F(TrainGradients, Rope) {
       "x");
 }
 
-TEST_F(TrainGradients, SiluMul) {
+TEST_F(TrainGradients, Gates) {
   Matrix gate = normal(4, 6, 2);
   Matrix up = normal(4, 6);
   Matrix d_out = normal(4, 6);
   Matrix out(4, 6);
   Matrix d_gate(4, 6);
   Matrix d_up(4, 6);
-  ops_->silu_mul_gradient(d_out.view(), gate.view(), up.view(), d_gate.view(), d_up.view());
-  const auto loss = [&](Matrix& gate_now, Matrix& up_now) {
-    ops_->silu_mul(gate_now.view(), up_now.view(), out.view());
-    return product(out, d_out);
+  const auto check_both = [&](void (TrainOps::*op)(Tensor, Tensor, Tensor),
+                              void (TrainOps::*gradient)(Tensor, Tensor, Tensor, Tensor, Tensor)) {
+    (ops_.get()->*gradient)(d_out.view(), gate.view(), up.view(), d_gate.view(), d_up.view());
+    const auto loss = [&](Matrix& gate_now, Matrix& up_now) {
+      (ops_.get()->*op)(gate_now.view(), up_now.view(), out.view());
+      return product(out, d_out);
+    };
+    check(
+        gate, d_gate, [&](Matrix& now) { return loss(now, up); }, "gate");
+    check(
+        up, d_up, [&](Matrix& now) { return loss(gate, now); }, "up");
   };
-  check(
-      gate, d_gate, [&](Matrix& now) { return loss(now, up); }, "gate");
-  check(
-      up, d_up, [&](Matrix& now) { return loss(gate, now); }, "up");
+  check_both(&TrainOps::silu_mul, &TrainOps::silu_mul_gradient);
+  check_both(&TrainOps::sigmoid_mul, &TrainOps::sigmoid_mul_gradient);
 }
 
 TEST_F(TrainGradients, Attention) {

@@ -123,7 +123,7 @@ TEST_P(TrainOpsOnIsa, Rope) {
   }
 }
 
-TEST_P(TrainOpsOnIsa, SiluMul) {
+TEST_P(TrainOpsOnIsa, Gates) {
   for (const int32_t cols : {1, 16, 85}) {
     Matrix gate = normal(37, cols, 4);
     Matrix up = normal(37, cols);
@@ -146,6 +146,21 @@ TEST_P(TrainOpsOnIsa, SiluMul) {
           ops.silu_mul_gradient(d_up.view(), gate.view(), up.view(), other.view(), d_up.view());
         },
         "silu_mul_gradient of the other, in place");
+    compare(
+        Matrix(37, cols), [&](TrainOps& ops, Matrix& out) { ops.sigmoid_mul(gate.view(), up.view(), out.view()); },
+        "sigmoid_mul");
+    compare(
+        Matrix(37, cols),
+        [&](TrainOps& ops, Matrix& d_gate) {
+          ops.sigmoid_mul_gradient(d_out.view(), gate.view(), up.view(), d_gate.view(), other.view());
+        },
+        "sigmoid_mul_gradient of the gate");
+    compare(
+        d_out,
+        [&](TrainOps& ops, Matrix& d_x) {
+          ops.sigmoid_mul_gradient(d_x.view(), gate.view(), up.view(), other.view(), d_x.view());
+        },
+        "sigmoid_mul_gradient of the other, in place");
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The training of tests/data/train: shape, settings, documents and weights as tools/goldens/make_train_goldens.py and
-// make_eagle3_train_goldens.py have them.
+// make_eagle3_train_goldens.py and make_mtp_train_goldens.py have them.
 
 #include <cstring>
 #include <map>
@@ -18,9 +18,13 @@ namespace ashlar::testing {
 struct TrainGolden {
   explicit TrainGolden(const std::string& variant_name)
       : name(variant_name),
-        make_network(variant_name.starts_with("eagle3") ? make_eagle3_network : make_block_network),
+        make_network(variant_name.starts_with("eagle3") ? make_eagle3_network
+                     : variant_name.starts_with("mtp")  ? make_mtp_network
+                                                        : make_block_network),
         json(read_json_file(data_folder() / "train" /
-                            (make_network == make_eagle3_network ? "eagle3.json" : "goldens.json"))),
+                            (make_network == make_eagle3_network ? "eagle3.json"
+                             : make_network == make_mtp_network  ? "mtp.json"
+                                                                 : "goldens.json"))),
         variant(json["variants"][variant_name]),
         tensors(data_folder() / "train" / "goldens.safetensors") {
     read_shape();
@@ -129,6 +133,11 @@ struct TrainGolden {
     const auto part = [&](const char* of, const char* key) { return variant[of][key].get<int32_t>(); };
     if (variant.contains("convolutions")) {
       shape.convolutions = {part("convolutions", "taps"), part("convolutions", "group")};
+    }
+    if (variant.contains("own_layer")) {
+      const Json& own = variant["own_layer"];
+      shape.own_layer = {own["rotary_dim"].get<int32_t>(), own["output_gate"].get<bool>(), false,
+                         noise("target_norm", shape.hidden, 0.3, 1)};
     }
     if (variant.contains("selector")) shape.selector = {part("selector", "rank"), part("selector", "candidates")};
   }

@@ -40,7 +40,7 @@ DOCUMENTS = [
 ]
 
 
-def parameter_shapes():
+def parameter_shapes(variant):  # noqa: ARG001
     h, inner = SHAPE["hidden"], SHAPE["intermediate"]
     q, kv = SHAPE["heads"] * SHAPE["head_dim"], SHAPE["kv_heads"] * SHAPE["head_dim"]
     layer = {"input_layernorm": (h,), "hidden_norm": (h,), "self_attn.q_proj": (q, 2 * h), "self_attn.k_proj": (kv, 2 * h),
@@ -79,15 +79,14 @@ def chain_logits(w, shape, embedding, head, ids, aux_hidden, p):
     return torch.stack(rows)
 
 
-def loss_of(w, variant, documents, embedding, head, parity):
-    shape = SHAPE | variant
+def loss_of(w, shape, variant, logits_of, documents, embedding, head, parity):
     total, weights, blocks, right, labels = 0.0, 0.0, 0, [0] * shape["block"], [0] * shape["block"]
     drafted = variant.get("draft_ids", list(range(shape["vocab"])))
     head = head[drafted]
     for ids, supervised, aux_hidden, final_hidden, anchors in documents:
         targets = F.linear(final_hidden * shape.get("target_multiplier", 1.0), head)
         for p in anchors[parity]:
-            logits = chain_logits(w, shape, embedding, head, ids, aux_hidden, p)
+            logits = logits_of(w, shape, embedding, head, ids, aux_hidden, p)
             blocks += 1
             slots = [k for k in range(1, shape["block"]) if p + k < len(ids) and supervised[p + k]]
             losses = {k: base.row_loss(variant, logits[k - 1], targets[p + k - 1], drafted.index(ids[p + k]))
@@ -101,19 +100,20 @@ def loss_of(w, variant, documents, embedding, head, parity):
     return total / (weights if variant["weights"] == "decay" else blocks), blocks, sum(labels), accuracy
 
 
-def main():
+def write(file, shape, all_variants, shapes_of, logits_of):
+    """Goldens of heads that draft one token at a time: shapes_of(variant) of their weights, logits_of(...) as chain_logits."""
     torch.optim._muon._zeropower_via_newtonschulz = base.newton_schulz
     out = Path(sys.argv[1] if len(sys.argv) > 1 else "tests/data") / "train"
     out.mkdir(parents=True, exist_ok=True)
-    documents, described, embedding, head = base.make_data(SHAPE, DOCUMENTS)
+    documents, described, embedding, head = base.make_data(shape, DOCUMENTS)
     variants = {}
-    for name, variant in VARIANTS.items():
-        w = {key: (noise(key, shape, 0.3, 1.0) if len(shape) == 1 else noise(key, shape, UNIT / shape[1]**0.5)).requires_grad_()
-             for key, shape in parameter_shapes().items()}
+    for name, variant in all_variants.items():
+        w = {key: (noise(key, of, 0.3, 1.0) if len(of) == 1 else noise(key, of, UNIT / of[1]**0.5)).requires_grad_()
+             for key, of in shapes_of(variant).items()}
         optimizers = base.make_optimizers(variant, w)
         steps = []
         for step in range(STEPS):
-            loss, blocks, labels, accuracy = loss_of(w, variant, documents, embedding, head, step % 2)
+            loss, blocks, labels, accuracy = loss_of(w, shape | variant, variant, logits_of, documents, embedding, head, step % 2)
             for value in w.values():
                 value.grad = None
             loss.backward()
@@ -127,9 +127,9 @@ def main():
         trained = base.in_two_numbers({key: value.detach() for key, value in w.items()})
         variants[name] = {**variant, "steps": steps, "trained": trained}
         print(name, [round(step["loss"], 4) for step in steps], [round(step["gradient_norm"], 3) for step in steps])
-    text = {"seed": base.SEED, "shape": SHAPE, "settings": SETTINGS, "documents": described, "variants": variants}
-    (out / "eagle3.json").write_text(json.dumps(text) + "\n")
+    text = {"seed": base.SEED, "shape": shape, "settings": SETTINGS, "documents": described, "variants": variants}
+    (out / file).write_text(json.dumps(text) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    write("eagle3.json", SHAPE, VARIANTS, parameter_shapes, chain_logits)

@@ -105,6 +105,24 @@ class RefTrainOps final : public TrainOps {
     }
   }
 
+  void sigmoid_mul(Tensor gate, Tensor x, Tensor out) override {
+    for (int32_t r = 0; r < out.rows; ++r) {
+      for (int32_t c = 0; c < out.cols; ++c) {
+        out.row(r)[c] = static_cast<float>(sigmoid(gate.row(r)[c]) * x.row(r)[c]);
+      }
+    }
+  }
+  void sigmoid_mul_gradient(Tensor d_out, Tensor gate, Tensor x, Tensor d_gate, Tensor d_x) override {
+    for (int32_t r = 0; r < d_out.rows; ++r) {
+      for (int32_t c = 0; c < d_out.cols; ++c) {
+        const double d = d_out.row(r)[c];
+        const double s = sigmoid(gate.row(r)[c]);
+        d_gate.row(r)[c] = static_cast<float>(d * x.row(r)[c] * s * (1 - s));
+        d_x.row(r)[c] = static_cast<float>(d * s);
+      }
+    }
+  }
+
   void attention(Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out, Tensor log_sums) override {
     ref::block_attention(q, k, v, layout, out, log_sums);
   }

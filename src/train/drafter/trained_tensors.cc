@@ -64,7 +64,8 @@ void TrainedTensors::place(std::span<const Entry> entries) {
                      {m() + at, count},
                      {v() + at, count},
                      form.is_table,
-                     form.is_of_head});
+                     form.is_of_head,
+                     form.is_from_one});
     starts_.push_back(form.start);
     at += padded_size(form.size());
   }

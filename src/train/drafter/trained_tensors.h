@@ -46,6 +46,7 @@ class TrainedTensors {
     Start start = Start::kNoise;
     bool is_table = false;
     bool is_of_head = false;
+    bool is_from_one = false;
 
     int64_t cols() const { return shape.back(); }
     int64_t size() const { return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()); }

@@ -113,13 +113,27 @@ void load_drafter_weights(const std::filesystem::path& folder, std::span<const T
     const int64_t rows = tensor.shape.size() > 1 ? tensor.shape[0] : 1;
     const int64_t cols = static_cast<int64_t>(tensor.values.size()) / rows;
     decode_rows(WeightPart(tensor.name, *scheme, from.data, rows, cols), 0, rows, tensor.values.data());
+    if (!tensor.is_from_one) continue;
+    for (float& value : tensor.values) value += 1;
   }
   checkpoint.check_whole();
 }
 
 std::vector<TensorToWrite> values_of(std::span<const TrainParameter> tensors) {
   std::vector<TensorToWrite> values;
-  for (const TrainParameter& tensor : tensors) values.push_back({tensor.name, tensor.shape, tensor.values});
+  for (const TrainParameter& tensor : tensors) {
+    TensorToWrite& out = values.emplace_back();
+    out.name = tensor.name;
+    out.shape = tensor.shape;
+    if (!tensor.is_from_one) {
+      out.values = tensor.values;
+      continue;
+    }
+    out.fill = [from = tensor.values](int64_t first, int64_t rows, float* to) {
+      const auto n = static_cast<int64_t>(from.size());
+      for (int64_t i = first * n; i < (first + rows) * n; ++i) *to++ = from[static_cast<size_t>(i)] - 1;
+    };
+  }
   return values;
 }
 

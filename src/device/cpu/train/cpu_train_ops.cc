@@ -112,6 +112,15 @@ class CpuTrainOps final : public TrainOps {
     });
   }
 
+  void sigmoid_mul(Tensor gate, Tensor x, Tensor out) override {
+    for_rows(out.rows, [&](int32_t r) { kernels_.sigmoid_mul(gate.row(r), x.row(r), out.cols, out.row(r)); });
+  }
+  void sigmoid_mul_gradient(Tensor d_out, Tensor gate, Tensor x, Tensor d_gate, Tensor d_x) override {
+    for_rows(d_out.rows, [&](int32_t r) {
+      kernels_.sigmoid_mul_gradient(d_out.row(r), gate.row(r), x.row(r), d_out.cols, d_gate.row(r), d_x.row(r));
+    });
+  }
+
   void attention(Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out, Tensor log_sums) override {
     attention_.forward(q, k, v, layout, out, log_sums);
   }

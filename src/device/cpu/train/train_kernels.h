@@ -62,6 +62,9 @@ struct TrainKernels {
   void (*silu_mul)(const float* gate, const float* up, int32_t n, float* out) = nullptr;
   void (*silu_mul_gradient)(const float* d_out, const float* gate, const float* up, int32_t n, float* d_gate,
                             float* d_up) = nullptr;
+  void (*sigmoid_mul)(const float* gate, const float* x, int32_t n, float* out) = nullptr;
+  void (*sigmoid_mul_gradient)(const float* d_out, const float* gate, const float* x, int32_t n, float* d_gate,
+                               float* d_x) = nullptr;
   float (*highest)(const float* values, int32_t n) = nullptr;
   /// values = e^(values - offset); returns their sum.
   float (*exponentials)(float* values, int32_t n, float offset) = nullptr;

@@ -100,6 +100,16 @@ class CudaTrainOps final : public TrainOps {
     train_silu_mul_gradient(stream(), rows_of(d_out), rows_of(gate), rows_of(up), rows_of(d_gate), rows_of(d_up));
     check_launch("silu_mul_gradient");
   }
+  void sigmoid_mul(Tensor gate, Tensor x, Tensor out) override {
+    if (out.rows == 0) return;
+    train_sigmoid_mul(stream(), rows_of(gate), rows_of(x), rows_of(out));
+    check_launch("sigmoid_mul");
+  }
+  void sigmoid_mul_gradient(Tensor d_out, Tensor gate, Tensor x, Tensor d_gate, Tensor d_x) override {
+    if (d_out.rows == 0) return;
+    train_sigmoid_mul_gradient(stream(), rows_of(d_out), rows_of(gate), rows_of(x), rows_of(d_gate), rows_of(d_x));
+    check_launch("sigmoid_mul_gradient");
+  }
 
   void attention(Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out, Tensor log_sums) override {
     if (layout.blocks.empty()) return;

@@ -51,6 +51,34 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
+template <int kWidth>
+__global__ void __launch_bounds__(kThreads) sigmoid_kernel(Matrix gate, Matrix x, Matrix out) {
+  for_groups<kWidth>(out, [&](uint32_t r, int32_t c) {
+    const Values<kWidth> g = read<kWidth>(gate, r, c), in = read<kWidth>(x, r, c);
+    Values<kWidth> y;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) y.v[i] = in.v[i] / (1 + expf(-g.v[i]));
+    write(out, r, c, y);
+  });
+}
+
+template <int kWidth>
+__global__ void __launch_bounds__(kThreads)
+    sigmoid_gradient_kernel(Matrix d_out, Matrix gate, Matrix x, Matrix d_gate, Matrix d_x) {
+  for_groups<kWidth>(d_out, [&](uint32_t r, int32_t c) {
+    const Values<kWidth> d = read<kWidth>(d_out, r, c), g = read<kWidth>(gate, r, c), in = read<kWidth>(x, r, c);
+    Values<kWidth> to_gate, to_x;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      const float s = 1 / (1 + expf(-g.v[i]));
+      to_gate.v[i] = d.v[i] * in.v[i] * s * (1 - s);
+      to_x.v[i] = d.v[i] * s;
+    }
+    write(d_gate, r, c, to_gate);
+    write(d_x, r, c, to_x);
+  });
+}
+
 /// out[r] = scale * x[ids[r]]; without ids: x[r].
 template <int kWidth>
 __global__ void __launch_bounds__(kThreads) gather_kernel(Matrix x, const int32_t* ids, float scale, Matrix out) {
@@ -102,6 +130,27 @@ void train_silu_mul_gradient(cudaStream_t stream, const Matrix& d_out, const Mat
   } else {
     silu_gradient_kernel<1>
         <<<blocks_for_groups(groups_of(d_out, 1)), kThreads, 0, stream>>>(d_out, gate, up, d_gate, d_up);
+  }
+}
+
+void train_sigmoid_mul(cudaStream_t stream, const Matrix& gate, const Matrix& x, const Matrix& out) {
+  if (takes_four(gate) && takes_four(x) && takes_four(out)) {
+    sigmoid_kernel<4><<<blocks_for_groups(groups_of(out, 4)), kThreads, 0, stream>>>(gate, x, out);
+  } else {
+    sigmoid_kernel<1><<<blocks_for_groups(groups_of(out, 1)), kThreads, 0, stream>>>(gate, x, out);
+  }
+}
+
+void train_sigmoid_mul_gradient(cudaStream_t stream, const Matrix& d_out, const Matrix& gate, const Matrix& x,
+                                const Matrix& d_gate, const Matrix& d_x) {
+  bool by_four = true;
+  for (const Matrix* each : {&d_out, &gate, &x, &d_gate, &d_x}) by_four = by_four && takes_four(*each);
+  if (by_four) {
+    sigmoid_gradient_kernel<4>
+        <<<blocks_for_groups(groups_of(d_out, 4)), kThreads, 0, stream>>>(d_out, gate, x, d_gate, d_x);
+  } else {
+    sigmoid_gradient_kernel<1>
+        <<<blocks_for_groups(groups_of(d_out, 1)), kThreads, 0, stream>>>(d_out, gate, x, d_gate, d_x);
   }
 }
 

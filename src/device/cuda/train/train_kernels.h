@@ -35,6 +35,9 @@ void train_rope(cudaStream_t stream, const Matrix& x, int32_t head_dim, const fl
 void train_silu_mul(cudaStream_t stream, const Matrix& gate, const Matrix& up, const Matrix& out);
 void train_silu_mul_gradient(cudaStream_t stream, const Matrix& d_out, const Matrix& gate, const Matrix& up,
                              const Matrix& d_gate, const Matrix& d_up);
+void train_sigmoid_mul(cudaStream_t stream, const Matrix& gate, const Matrix& x, const Matrix& out);
+void train_sigmoid_mul_gradient(cudaStream_t stream, const Matrix& d_out, const Matrix& gate, const Matrix& x,
+                                const Matrix& d_gate, const Matrix& d_x);
 
 /// out[r] = scale * table[ids[r]].
 void train_gather(cudaStream_t stream, const Matrix& table, const int32_t* ids, float scale, const Matrix& out);

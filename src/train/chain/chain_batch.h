@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The rows of a batch as an EAGLE-3 head reads them. A block that begins at position p of a document becomes a chain of
-// block - 1 steps: step s holds the document's token at p + s, stands there and says what comes after it, which is slot
-// s + 1 of the block. The first step reads the target's feature of position p - 1, the others what the step before
-// left. Rows of a step come together, one for each block.
+// The rows of a batch as a head that drafts one token at a time reads them. A block that begins at position p of a
+// document becomes a chain of block - 1 steps: step s holds the document's token at p + s, stands there and says what
+// comes after it, which is slot s + 1 of the block. The first step reads the target's feature of position p - 1, the
+// others what the step before left. Rows of a step come together, one for each block.
 
 #include <vector>
 
@@ -11,8 +11,8 @@
 
 namespace ashlar {
 
-struct Eagle3Batch {
-  Eagle3Batch(const BlockBatch& batch, int32_t steps);
+struct ChainBatch {
+  ChainBatch(const BlockBatch& batch, int32_t steps);
 
   int32_t blocks = 0;
   int32_t steps = 0;

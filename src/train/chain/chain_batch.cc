@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/eagle3/eagle3_batch.h"
+#include "train/chain/chain_batch.h"
 
 #include "base/check.h"
 
 namespace ashlar {
 
-Eagle3Batch::Eagle3Batch(const BlockBatch& batch, int32_t of_chain)
+ChainBatch::ChainBatch(const BlockBatch& batch, int32_t of_chain)
     : blocks(static_cast<int32_t>(batch.blocks.size())), steps(of_chain), context_ids(batch.next) {
   const int32_t block = steps + 1;
   for (int32_t t = 0; t < batch.context_rows; ++t) {
