@@ -3,7 +3,7 @@
 
 import json
 
-from page_support import CHAT, Page, PROMPT
+from page_support import CHAT, Page, PROMPT, stream_of
 
 
 def test_panel_is_folded_until_it_is_wanted(browser, url):
@@ -127,4 +127,27 @@ def test_actions_and_tables_line_up(browser, url):
     assert abs(edges["copy"] - edges["answer"]) <= 1.5, edges
     assert abs(edges["edit"] - edges["user"]) <= 1.5, edges
     assert edges["lines"][0] == 1 and edges["lines"][1] <= 2 and edges["lines"][2] <= 3, f"words of the head are broken: {edges}"
+    p.close()
+
+
+def test_tasks_hang_where_other_items_do(browser, url):
+    """The box stands in the place of the bullet, and the lines of a long task begin below its first word."""
+    p = Page(browser, url, 320, 640, panel=False)
+    tasks = "- plain\n- [ ] a task that goes on for more than one line of a narrow window\n- [x] done\n\n* loose\n\n* [ ] loose and longer than a line of any narrow window\n"
+    p.page.route(CHAT, lambda route: route.fulfill(status=200, content_type="text/event-stream", body=stream_of(tasks)))
+    p.send("Tasks?")
+    p.wait_idle()
+    lines = p.page.evaluate(
+        "[...document.querySelectorAll('.answer .flow .task')].map((task) => { const lefts = []; const box = task.querySelector('.box');"
+        " const walk = document.createTreeWalker(task, NodeFilter.SHOW_TEXT);"
+        " for (let node; (node = walk.nextNode());) { if (box.contains(node)) continue; const r = document.createRange();"
+        " r.selectNodeContents(node); lefts.push(...[...r.getClientRects()].map((one) => one.left)); }"
+        " const text = (item) => { const r = document.createRange(); r.selectNodeContents(item); return r.getBoundingClientRect().left; };"
+        " return [Math.min(...lefts), box.getBoundingClientRect().left, text(task.parentElement.firstElementChild), ...lefts]; })"
+    )
+    assert len(lines) == 3, lines
+    for first, box, other, *lefts in lines:
+        assert abs(first - other) <= 4 and box < other - 8, f"not where other items are: {lines}"
+    assert max(len(lefts) for _, _, _, *lefts in lines) >= 2, f"no task was as long as two lines: {lines}"
+    p.page.unroute(CHAT)
     p.close()

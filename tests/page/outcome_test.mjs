@@ -21,20 +21,31 @@ test('speeds are said by their median and spread', () => {
     [[2, NaN, 3], 4, 'blocks', '2.50× the speed in parallel (median of 2 turns, 2.00 to 3.00); 3 or more can say whether that holds'],
     [[NaN, NaN], 1, 'drafts', 'Too short to compare speeds'],
     [[1.5, 2], 1, 'plain', 'Both ran token by token'],
-  ]) assert.equal(speedWords(ratios, mean, kind), words);
+  ]) assert.equal(speedWords(ratios.map((ratio) => ({ plain: 100, drafted: 100 * ratio })), mean, kind), words);
+});
+
+test('where something else takes time, the fastest turns decide', () => {
+  const words = (...turns) => speedWords(turns.map(([plain, drafted]) => ({ plain, drafted })), 2, 'drafts');
+  assert.equal(words([100, 180], [90, 60], [60, 170]),
+    '1.80× as fast with drafting (fastest turns of 3; turn by turn 1.80, 0.67 to 2.83: something else ran here)');
+  assert.match(words([100, 50], [20, 40], [90, 60]), /^0.60× the speed with drafting \(fastest turns of 3; .*slower here$/);
+  assert.match(words([100, 120], [100, 90], [99, 110]), /^No clear difference/);
 });
 
 test('ten comparisons of one prompt agree', () => {
   let state = 7; // a generator of its own: the same turns every time
   const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
-  const noise = () => Math.exp(0.12 * (random() + random() + random() + random() - 2)); // turns differ by some 7 %
-  const claims = (truth) => Array.from({ length: 10 }, () => {
-    const words = speedWords(Array.from({ length: 5 }, () => truth * noise()), 2, 'drafts');
+  const noise = () => Math.exp(0.12 * (random() + random() + random() + random() - 2)) ** 0.7; // turns differ by some 7 %
+  const claims = (truth, busy) => Array.from({ length: 10 }, () => {
+    const delay = () => (random() < busy ? 1 + 3 * random() : 1); // by other processes
+    const words = speedWords(Array.from({ length: 5 }, () => ({ plain: 100 * noise() / delay(), drafted: 100 * truth * noise() / delay() })), 2, 'drafts');
     return /as fast/.test(words) ? 'faster' : /slower/.test(words) ? 'slower' : 'none';
   });
-  assert.deepEqual(new Set(claims(1.8)), new Set(['faster']));
-  assert.deepEqual(new Set(claims(0.6)), new Set(['slower']));
-  for (const truth of [0.97, 1, 1.03]) assert.deepEqual(new Set(claims(truth)), new Set(['none']), truth);
+  for (const busy of [0, 0.2]) {
+    assert.deepEqual(new Set(claims(1.8, busy)), new Set(['faster']));
+    assert.deepEqual(new Set(claims(0.5, busy)), new Set(['slower']));
+    for (const truth of [0.97, 1, 1.03]) assert.deepEqual(new Set(claims(truth, busy)), new Set(['none']), `${truth} ${busy}`);
+  }
 });
 
 test('a difference is found wherever it is', () => {

@@ -119,6 +119,11 @@ Json token_entries(const std::vector<TokenPiece>& pieces) {
 }
 
 void add_stats(RequestStats& sum, const RequestStats& stats) {
+  // Answers of a request run together: from the beginning of any of them to the end of the last.
+  for (const auto at : {&RequestStats::first_token_ns, &RequestStats::prompt_done_ns}) {
+    if (sum.*at == 0 || (stats.*at != 0 && stats.*at < sum.*at)) sum.*at = stats.*at;
+  }
+  sum.finished_ns = std::max(sum.finished_ns, stats.finished_ns);
   sum.generated_tokens += stats.generated_tokens;
   sum.verify_steps += stats.verify_steps;
   sum.drafted += stats.drafted;
@@ -133,6 +138,7 @@ void add_stats(RequestStats& sum, const RequestStats& stats) {
 
 Json metrics(const RequestStats& sum) {
   const double length = sum.mean_length();
+  const double seconds = std::round(static_cast<double>(sum.decoding().ns) * 1e-3) / 1e6;
   if (counts_blocks(sum)) {
     return {{"dllm",
              {{"forwards", sum.verify_steps},
@@ -141,7 +147,8 @@ Json metrics(const RequestStats& sum) {
               {"decided_per_forward", sum.lengths},
               {"unmasked_in_pass", sum.unmasked_in_pass},
               {"settled_per_forward", sum.lengths},
-              {"settled_in_pass", sum.unmasked_in_pass}}}};
+              {"settled_in_pass", sum.unmasked_in_pass}}},
+            {"decode_seconds", seconds}};
   }
   return {{"speculative_decoding",
            {{"drafted", sum.drafted},
@@ -151,7 +158,8 @@ Json metrics(const RequestStats& sum) {
             {"verify_steps", sum.verify_steps},
             {"mean_length", length},
             {"drafted_per_position", sum.drafted_at},
-            {"accepted_per_position", sum.accepted_at}}}};
+            {"accepted_per_position", sum.accepted_at}}},
+          {"decode_seconds", seconds}};
 }
 
 }  // namespace ashlar::server

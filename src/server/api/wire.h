@@ -69,7 +69,8 @@ void add_stats(RequestStats& sum, const RequestStats& stats);
 inline bool counts_blocks(const RequestStats& stats) { return !stats.unmasked_in_pass.empty(); }
 /// {speculative_decoding: {drafted, accepted, ngram_accepted, verify_steps, mean_length, drafted_per_position,
 /// accepted_per_position}}, for models that fill blocks {dllm: {forwards, tokens_per_forward, blocks,
-/// decided_per_forward, unmasked_in_pass}}, and the names of some in the version before
+/// decided_per_forward, unmasked_in_pass}}, and the names of some in the version before; next to it decode_seconds,
+/// from the first token of any answer (of such models: from the prompt's end) to the end of the last
 Json metrics(const RequestStats& sum);
 
 }  // namespace ashlar::server

@@ -14,6 +14,7 @@ export class Answer {
     this.finish = '';
     this.usage = null;
     this.speculation = null;
+    this.decodeMs = NaN; // by the server's clock, which no busy browser delays
     this.passes = null; // figures of a model that fills blocks
     this.tokens = 0;
     this.firstTokens = 0;
@@ -32,6 +33,7 @@ export class Answer {
   take(chunk, now, show) {
     if (chunk.usage) this.usage = chunk.usage;
     if (chunk.metrics?.speculative_decoding) this.speculation = chunk.metrics.speculative_decoding;
+    if (chunk.metrics?.decode_seconds > 0) this.decodeMs = chunk.metrics.decode_seconds * 1000;
     if (chunk.metrics?.dllm) this.passes = chunk.metrics.dllm;
     const choice = chunk.choices?.[0];
     if (!choice) return;
@@ -86,10 +88,17 @@ export class Answer {
     call.arguments += part.function?.arguments ?? '';
   }
 
-  /** Tokens a second from the first token on; NaN while there are too few. */
+  /** Tokens a second from the first token on, by the server's clock once it said; NaN while there are too few. */
   rate() {
+    if (this.decodeMs > 0 && this.usage) {
+      const tokens = this.usage.completion_tokens - (this.passes ? 0 : 1); // the prompt's passes bring the first, but not of a block
+      return tokens > 0 ? (tokens * 1000) / this.decodeMs : NaN;
+    }
     const ms = this.lastAt - this.firstAt;
     return ms > 0 && this.arrivals >= kArrivals ? ((this.tokens - this.firstTokens) * 1000) / ms : NaN;
+  }
+  decodeTimeMs() {
+    return this.decodeMs > 0 ? this.decodeMs : this.lastAt - this.firstAt || NaN;
   }
   firstTokenMs() {
     return this.firstAt === null ? NaN : this.firstAt - this.startedAt;

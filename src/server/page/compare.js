@@ -86,7 +86,7 @@ class Lane {
     setText(this.numbers.rate, speed(answer.rate()));
     setText(this.numbers.first, duration(answer.firstTokenMs()));
     setText(this.numbers.mean, fixed(answer.meanLength(), 2));
-    setText(this.numbers.time, duration(answer.lastAt - answer.firstAt || NaN));
+    setText(this.numbers.time, duration(answer.decodeTimeMs()));
   }
 
   say(text) {
@@ -126,10 +126,11 @@ function outcome(turns) {
   const box = byId('outcome');
   const kind = blockSize() > 0 ? 'blocks' : isPlain() ? 'plain' : 'drafts';
   const { same, at } = turns.find((turn) => !turn.same) ?? turns[0];
-  const speeds = speedWords(turns.map((turn) => turn.ratio), turns.at(-1).mean, kind);
+  const speeds = speedWords(turns, turns.at(-1).mean, kind);
   const words = textWords({ same, at }, kind);
   box.dataset.same = String(same);
-  box.replaceChildren(el('strong', {}, speeds), el('span', { class: same ? 'same' : kind === 'blocks' ? 'apart' : 'differs' }, words));
+  const [, verdict, spread, rest] = /^(.*?)(?: \((.*)\))?([^()]*)$/.exec(speeds);
+  box.replaceChildren(el('strong', {}, verdict + rest), el('span', { class: 'spread', hidden: spread === undefined }, spread ?? ''), el('span', { class: same ? 'same' : kind === 'blocks' ? 'apart' : 'differs' }, words));
   announce(`${speeds}. ${words}.`);
 }
 
@@ -163,7 +164,12 @@ async function runTurn(body, signal, turn) {
     second.note.hidden = true;
     await second.run(body, signal);
   }
-  return { ratio: drafted.answer.rate() / plain.answer.rate(), mean: drafted.answer.meanLength(), ...compared(plain.answer, drafted.answer) };
+  return {
+    plain: plain.answer.rate(),
+    drafted: drafted.answer.rate(),
+    mean: drafted.answer.meanLength(),
+    ...compared(plain.answer, drafted.answer),
+  };
 }
 
 async function start() {

@@ -10,27 +10,35 @@ export function median(values) {
 }
 
 // Fewer turns than this say how fast they were and no more: the next ones may well say the opposite. Where as many agree, each
-// by this factor at the least, one machine does not take back what another said a minute ago.
+// by kClear at the least, one machine does not take back what another said a minute ago. Where they do not, something else ran: it
+// only ever takes time, so that the fastest turns of both say more than any pair, but they have to be kFar apart.
 const kTurns = 3;
 const kClear = 1.1;
+const kFar = 1.25;
 
 /**
- * The speed in words. `ratios`: of each turn, drafted by plain speed, NaN where it was too short; `mean`: tokens a pass of the
+ * The speed in words. `turns`: tokens a second of each, {plain, drafted}, NaN where it was too short; `mean`: tokens a pass of the
  * drafted run; `kind`: 'drafts', 'blocks' or 'plain' (no drafter).
  */
-export function speedWords(ratios, mean, kind) {
+export function speedWords(turns, mean, kind) {
   if (kind === 'plain') return 'Both ran token by token';
-  const known = ratios.filter(Number.isFinite);
+  const known = turns.filter((turn) => Number.isFinite(turn.drafted / turn.plain));
   if (known.length === 0) return 'Too short to compare speeds';
-  const middle = median(known);
-  const [low, high] = [Math.min(...known), Math.max(...known)];
-  const of = known.length === 1 ? '' : ` (median of ${known.length} turns, ${low.toFixed(2)} to ${high.toFixed(2)})`;
+  const ratios = known.map((turn) => turn.drafted / turn.plain);
+  const middle = median(ratios);
+  const [low, high] = [Math.min(...ratios), Math.max(...ratios)];
+  const spread = `${low.toFixed(2)} to ${high.toFixed(2)}`;
+  const of = known.length === 1 ? '' : ` (median of ${known.length} turns, ${spread})`;
   const how = kind === 'blocks' ? 'in parallel' : 'with drafting';
   // As it is shown: a mean of 1.004 is one token a pass to a reader.
   if (kind === 'drafts' && mean.toFixed(2) === '1.00') return `No drafts were worth checking: ${middle.toFixed(2)}× the speed${of}`;
   if (known.length < kTurns) return `${middle.toFixed(2)}× the speed ${how}${of || ' in one turn'}; ${kTurns} or more can say whether that holds`;
   if (low >= kClear) return `${middle.toFixed(2)}× as fast ${how}${of}`;
   if (high <= 1 / kClear) return `${middle.toFixed(2)}× the speed ${how}${of}: slower here`;
+  const best = Math.max(...known.map((turn) => turn.drafted)) / Math.max(...known.map((turn) => turn.plain));
+  const fastest = ` (fastest turns of ${known.length}; turn by turn ${middle.toFixed(2)}, ${spread}: something else ran here)`;
+  if (best >= kFar) return `${best.toFixed(2)}× as fast ${how}${fastest}`;
+  if (best <= 1 / kFar) return `${best.toFixed(2)}× the speed ${how}${fastest}: slower here`;
   return `No clear difference ${how}: ${middle.toFixed(2)}×${of}`;
 }
 

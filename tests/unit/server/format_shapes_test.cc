@@ -72,10 +72,13 @@ TEST(FormatShapes, TokensOfBlocksHaveTheirPass) {
   answer.end.stats.blocks = 1;
   answer.end.stats.lengths = {0, 3, 1};
   answer.end.stats.unmasked_in_pass = {2, 3};
+  answer.end.stats.prompt_done_ns = 1'000'000;
+  answer.end.stats.first_token_ns = 2'000'000;
+  answer.end.stats.finished_ns = 3'500'000;
   const auto body = [&](Api api) { return Json::parse(make_format(api, context_with_logprobs())->body({answer}, {})); };
   const Json figures = Json::parse(
       R"({"dllm":{"forwards":4,"tokens_per_forward":1.25,"blocks":1,"decided_per_forward":[0,3,1],"unmasked_in_pass":[2,3],
-          "settled_per_forward":[0,3,1],"settled_in_pass":[2,3]}})");
+          "settled_per_forward":[0,3,1],"settled_in_pass":[2,3]},"decode_seconds":0.0025})");
   const Json chat = body(Api::kChat);
   EXPECT_EQ(chat["choices"][0]["logprobs"]["content"][0]["step"], 2);
   EXPECT_EQ(chat["choices"][0]["logprobs"]["content"][1]["step"], 0);
@@ -97,6 +100,24 @@ TEST(FormatShapes, TokensOfBlocksHaveTheirPass) {
   const std::string block = R"("block":{"tokens":1,"drafted":0,"step":3,"at":5})";
   for (const Api api : {Api::kChat, Api::kCompletions})
     EXPECT_NE(make_format(api, context)->delta(delta).find(block), std::string::npos);
+}
+
+// From the first token of any answer to the end of the last: one that ended before its first token counts in neither.
+TEST(FormatShapes, TheTimeOfDecodingIsThatOfAllAnswersTogether) {
+  std::vector<FinishedAnswer> answers(3, half_character());
+  const int64_t first[] = {5'000'000, 0, 4'000'000}, end[] = {9'000'000, 20'000, 12'250'000};
+  for (int32_t i = 0; i < 3; ++i) {
+    answers[static_cast<size_t>(i)].end.index = i;
+    answers[static_cast<size_t>(i)].end.stats.first_token_ns = first[i];
+    answers[static_cast<size_t>(i)].end.stats.finished_ns = end[i];
+  }
+  FormatContext context = context_with_logprobs();
+  context.generation.n = 3;
+  for (const Api api : {Api::kChat, Api::kCompletions}) {
+    const Json body = Json::parse(make_format(api, context)->body(answers, {}));
+    EXPECT_EQ(body["metrics"]["decode_seconds"], 0.00825);
+    EXPECT_TRUE(body["metrics"].contains("speculative_decoding"));
+  }
 }
 
 TEST(FormatShapes, BlocksAreToldOnRequestOnly) {

@@ -23,7 +23,8 @@ constexpr AnswerSchema kTextSchemas[] = {
           "verify_steps":{"type":"integer","minimum":0},
           "mean_length":{"type":"number","minimum":0},
           "drafted_per_position":{"type":"array","items":{"type":"integer","minimum":0}},
-          "accepted_per_position":{"type":"array","items":{"type":"integer","minimum":0}}}}}},
+          "accepted_per_position":{"type":"array","items":{"type":"integer","minimum":0}}}},
+          "decode_seconds":{"type":"number","minimum":0}}},
         {"type":"object","properties":{"dllm":{"type":"object","description":"Of models that fill blocks.","properties":{
           "forwards":{"type":"integer","minimum":0},
           "tokens_per_forward":{"type":"number","minimum":0},
@@ -31,7 +32,8 @@ constexpr AnswerSchema kTextSchemas[] = {
           "decided_per_forward":{"type":"array","items":{"type":"integer","minimum":0}},
           "unmasked_in_pass":{"type":"array","items":{"type":"integer","minimum":0}},
           "settled_per_forward":{"deprecated":true,"type":"array","items":{"type":"integer","minimum":0}},
-          "settled_in_pass":{"deprecated":true,"type":"array","items":{"type":"integer","minimum":0}}}}}}]})"},
+          "settled_in_pass":{"deprecated":true,"type":"array","items":{"type":"integer","minimum":0}}}},
+          "decode_seconds":{"type":"number","minimum":0}}}]})"},
     {"TopLogprob", R"({"type":"object","properties":{
         "token":{"type":"string","description":"Its text; half a character reads U+FFFD."},
         "logprob":{"type":"number","description":"-9999 if it is minus infinity."},
