@@ -11,6 +11,11 @@ cd /
 unset ASHLAR_MODELS
 "$prefix/bin/ashlar" inspect --no-self-test --json > "$prefix/inspect" || fail "the program does not run"
 grep -qF "$prefix/share/ashlar/models/" "$prefix/inspect" || fail "the models are not those that were installed"
+# In a chroot there may be no /proc, which says where a program lies.
+if unshare -rm mount -t tmpfs none /proc 2> /dev/null; then
+  unshare -rm sh -c "mount -t tmpfs none /proc && \"$prefix/bin/ashlar\" list" > "$prefix/list"
+  grep -q "^pebble-11m " "$prefix/list" || fail "no models without /proc"
+fi
 grep -q "^.TH ASHLAR 1" "$prefix/share/man/man1/ashlar.1" || fail "no manual page"
 bash -n "$prefix/share/bash-completion/completions/ashlar" || fail "no completion for bash"
 [ -s "$prefix/share/zsh/site-functions/_ashlar" ] || fail "no completion for zsh"

@@ -2,6 +2,7 @@
 #include "session/models/model_locator.h"
 
 #include <dlfcn.h>
+#include <sys/auxv.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -283,7 +284,11 @@ std::vector<fs::path> model_roots() {
   };
   if (const char* named = std::getenv("ASHLAR_MODELS"); named != nullptr && *named != '\0') add(named);
   std::error_code failed;
-  const fs::path executable = fs::read_symlink("/proc/self/exe", failed);
+  fs::path executable = fs::read_symlink("/proc/self/exe", failed);
+  if (failed) {  // in a chroot without /proc: as it was started
+    const auto* const started = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+    if (started != nullptr) executable = fs::absolute(started, failed);
+  }
   if (!failed) {
     const fs::path prefix = executable.parent_path().parent_path();
     add(prefix / "models");
