@@ -252,8 +252,6 @@ constexpr Foreign kFlags[] = {
     {"--no-cnv", "here it is ashlar run --raw"},
     {"-no-cnv", "here it is ashlar run --raw"},
     {"--no-conversation", "here it is ashlar run --raw"},
-    {"-p", kOnce},
-    {"--prompt", kOnce},
     {"-st", kOnce},
     {"--single-turn", kOnce},
     {"-v", kFigures},

@@ -76,7 +76,6 @@ TEST_F(CommandLine, SaysWhatStandsForWordsOfOtherPrograms) {
                                                  {{"serve", "--temp", "0.7"}, "each request says it"},
                                                  {{"serve", "-hfd", "org/model"}, "--drafter FOLDER"},
                                                  {{"quantize", "x.gguf"}, "--weights int8"},
-                                                 {{"chat", "x", "-p", "hi"}, "ashlar run MODEL --prompt"},
                                                  {{"ps"}, "/stats"},
                                                  {{"ls"}, "ashlar list"},
                                                  {{"show", "x"}, "ashlar inspect"}}) {
