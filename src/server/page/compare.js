@@ -129,8 +129,8 @@ function outcome(turns) {
   const speeds = speedWords(turns, turns.at(-1).mean, kind);
   const words = textWords({ same, at }, kind);
   box.dataset.same = String(same);
-  const [, verdict, spread, rest] = /^(.*?)(?: \((.*)\))?([^()]*)$/.exec(speeds);
-  box.replaceChildren(el('strong', {}, verdict + rest), el('span', { class: 'spread', hidden: spread === undefined }, spread ?? ''), el('span', { class: same ? 'same' : kind === 'blocks' ? 'apart' : 'differs' }, words));
+  const [, claim, spread, rest] = /^(.*?)(?: \((.*)\))?([^()]*)$/.exec(speeds);
+  box.replaceChildren(el('strong', {}, claim + rest), el('span', { class: 'spread', hidden: spread === undefined }, spread ?? ''), el('span', { class: same ? 'same' : kind === 'blocks' ? 'apart' : 'differs' }, words));
   announce(`${speeds}. ${words}.`);
 }
 
