@@ -145,7 +145,6 @@ void add_hidden_states_flags(CLI::App& command, ServeOptions& options) {
       ->type_name("SIZE")
       ->check(size(1 << 20, int64_t{1} << 50))
       ->default_str(std::to_string(options.hidden_states_bytes))
-      ->needs(allow)
       ->group(kLogGroup);
   command
       .add_option("--aux-layers", options.aux_layers,
