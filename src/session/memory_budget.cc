@@ -75,6 +75,16 @@ int64_t margin_of(int64_t available) { return std::clamp(available / 8, 32 * kMi
                             free_memory(available) + ". " + advice);
 }
 
+// Of a step's rows where requests may ask for hidden states: from the forward, next to the drafter's, without gaps, and
+// in the results of two steps.
+int64_t hidden_bytes(const Ops& ops, const ModelConfig& config, const DrafterFacts* drafter,
+                     const SessionOptions& options) {
+  if (!options.hidden_layers) return 0;
+  const int64_t width = std::ssize(options.hidden_layers(config)) * int64_t{config.stack.hidden};
+  return kFloat * options.engine.prompt_rows(ops).max_alone *
+         (4 * width + (drafter != nullptr ? drafter->aux_width : 0));
+}
+
 }  // namespace
 
 MemoryNeeds memory_needs(const Ops& ops, const Checkpoint& target, const ModelConfig& config, const Checkpoint* drafter,
@@ -176,13 +186,16 @@ MemorySituation memory_situation(const Ops& ops, const ModelConfig& config, cons
   choose_names(named, weights);
   std::optional<Checkpoint> drafter_weights;
   if (drafter != nullptr) drafter_weights.emplace(drafter->folder);
+  MemoryNeeds needs =
+      memory_needs(ops, weights, named, drafter_weights ? &*drafter_weights : nullptr, drafter, options.engine);
+  needs.workspace += hidden_bytes(ops, config, drafter, options);
   return {
       plan_memory(ops, config.stack, drafter != nullptr ? &drafter->stack : nullptr,
                   drafter != nullptr ? drafter->window_pages : 0, drafter != nullptr ? drafter->spare_pages : 0,
                   {sequences, options.engine.snapshots(), ChainDecoder::log_rows(width_of(drafter, options))},
                   drafter != nullptr ? DraftContext::page_end_bytes(ops, drafter->reads_before, drafter->aux_width) : 0,
                   drafter != nullptr ? drafter->own_spare_pages : 0),
-      memory_needs(ops, weights, named, drafter_weights ? &*drafter_weights : nullptr, drafter, options.engine),
+      needs,
       {options.engine.kv_bytes, asked ? options.max_context : config.max_positions, asked, sequences},
       available_memory()};
 }

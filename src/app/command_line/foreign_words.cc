@@ -129,6 +129,8 @@ constexpr Foreign kFlags[] = {
     {"--speculative-dflash-block-size", kWidth},
     {"--speculative-eagle-topk", "here it is --branches N"},
     {"--speculative-draft-window-size", "here it is --draft-window N"},
+    {"--kv-transfer-config", "here hidden states for trainers are ashlar serve --allow-hidden-states FOLDER"},
+    {"--enable-return-hidden-states", "here hidden states of prompts are ashlar serve --allow-hidden-states FOLDER"},
     // memory and the machine
     {"-c", kMaxContext},
     {"--ctx-size", kMaxContext},

@@ -135,6 +135,12 @@ TEST(MemoryBudget, CountsTheBundledModel) {
   EXPECT_GT(both.needs.workspace, alone.needs.workspace);
   EXPECT_LT(both.needs.workspace, 200 * kMiB);
   EXPECT_EQ(alone.wishes.positions, config.max_positions);
+  SessionOptions options;
+  options.hidden_layers = [](const ModelConfig&) { return std::vector<int32_t>{1, 11}; };
+  const MemorySituation hidden = memory_situation(*ops, config, nullptr, options);
+  const int64_t of_a_step = int64_t{options.engine.max_step_rows} * 2 * config.stack.hidden * 4;
+  EXPECT_GE(hidden.needs.workspace, alone.needs.workspace + of_a_step);
+  EXPECT_LT(hidden.needs.workspace, alone.needs.workspace + 8 * of_a_step);
 }
 
 }  // namespace
