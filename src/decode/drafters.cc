@@ -10,6 +10,7 @@
 #include "model/drafters/eagle3_config.h"
 #include "model/drafters/heads/candidate_lattice.h"
 #include "model/drafters/mtp.h"
+#include "model/drafters/mtp_config.h"
 
 namespace ashlar {
 namespace {
@@ -88,6 +89,17 @@ DrafterFacts facts_of_mtp(const std::filesystem::path& folder, const ModelConfig
   return facts;
 }
 
+DrafterFacts facts_of_mtp_folder(const std::filesystem::path& folder, const ModelConfig* target,
+                                 const DflashOptions& options, int32_t sequences) {
+  const MtpFolderConfig config = read_mtp_config(folder);
+  if (target != nullptr) check_fit(config, *target);
+  DrafterFacts facts = facts_of_head(config.stack, target, options, sequences);
+  facts.aux_width = config.stack.hidden;
+  if (target != nullptr) facts.aux_layers = {target->stack.n_layers - 1};
+  facts.vocab = facts.draft_vocab = config.vocab;
+  return facts;
+}
+
 struct Kind {
   const char* method;
   bool (*is_one)(const std::filesystem::path& folder);
@@ -100,6 +112,7 @@ struct Kind {
 constexpr Kind kKinds[] = {
     {"eagle3", is_eagle3_folder, facts_of_eagle3, true, true},
     {"dflash", is_dflash_folder, facts_of_dflash, true, false},
+    {"mtp", is_mtp_folder, facts_of_mtp_folder, true, true},
     {"mtp", is_model_of_mtp_family, facts_of_mtp, false, true},
 };
 
@@ -107,10 +120,11 @@ const Kind& kind_of(const std::filesystem::path& folder) {
   for (const Kind& kind : kKinds) {
     if (kind.is_one(folder)) return kind;
   }
-  throw Error("drafter", folder.string() +
-                             ": is not a drafter this engine knows; expected a DFlash or EAGLE-3 folder, whose "
-                             "config.json has dflash_config, eagle_config or speculators_model_type, a GGUF file of "
-                             "architecture dflash or eagle3, or mtp, for a model that has a layer to draft");
+  throw Error("drafter",
+              folder.string() +
+                  ": is not a drafter this engine knows; expected a DFlash, EAGLE-3 or MTP folder, whose "
+                  "config.json has dflash_config, eagle_config, mtp_config or speculators_model_type, a GGUF file of "
+                  "architecture dflash or eagle3, or mtp, for a model that has a layer to draft");
 }
 
 DrafterFacts facts_of(const Kind& kind, const std::filesystem::path& folder, const ModelConfig* target,

@@ -7,6 +7,7 @@
 #include "model/drafters/dflash_repairs.h"
 #include "model/drafters/eagle3.h"
 #include "model/drafters/mtp.h"
+#include "model/drafters/mtp_config.h"
 
 namespace ashlar {
 namespace {
@@ -39,7 +40,9 @@ std::unique_ptr<Decoder> make_ngram(Model& model, const DecoderSpec& spec) {
 
 // Drafters that are a head: a folder's, or the model's own layer.
 std::unique_ptr<DraftHead> load_mtp(const Model& model, const DecoderSpec& spec) {
-  if (!spec.drafter.empty()) check_own_layer(spec.drafter, model.config());
+  if (spec.drafter.empty()) return MtpHead::load(model);
+  if (is_mtp_folder(spec.drafter)) return MtpHead::load(model, spec.drafter);
+  check_own_layer(spec.drafter, model.config());
   return MtpHead::load(model);
 }
 

@@ -251,8 +251,8 @@ bool train_drafter(const Session& session, const TrainDevices& devices, const Do
   TrainRun run(devices.places(), documents, drafter, options);
   if (options.resume) {
     run.resume();
-  } else if (!options.from.empty()) {
-    run.start_from(options.from);
+  } else if (const fs::path& from = options.from.empty() ? drafter.start : options.from; !from.empty()) {
+    run.start_from(from);
   }
   const std::string plan = plan_text(session, drafter, run, documents, options);
   print_note(plan.substr(0, plan.size() - 1));

@@ -18,8 +18,8 @@ void add_drafter_options(CLI::App& app, TrainCommand& command) {
   std::vector<std::pair<std::string, std::string>> methods;
   for (const TrainMethod& method : train_methods()) methods.emplace_back(method.name, method.name);
   add_choice<std::string>(app, "--method", command.method,
-                          "A block-diffusion drafter, or an EAGLE-3 head, which drafts one token at a time "
-                          "(default: dflash)",
+                          "A block-diffusion drafter; an EAGLE-3 head, which drafts one token at a time; or the "
+                          "model's own MTP layer, or a new one, which does so too (default: dflash)",
                           methods)
       ->group(kGroup);
   app.add_option("--drafter-layers", wishes.layers, "Layers (default: a sixth of the target's, 1 to 5)")
@@ -27,7 +27,7 @@ void add_drafter_options(CLI::App& app, TrainCommand& command) {
       ->transform(whole(1, 64))
       ->group(kGroup);
   app.add_option("--block-size", wishes.block_size,
-                 "Positions of a block, the last token included (default of eagle3: 8)")
+                 "Positions of a block, the last token included (default of eagle3: 8, of mtp: 4)")
       ->type_name("N")
       ->transform(whole(2, kMaxWidth))
       ->capture_default_str()
@@ -134,7 +134,7 @@ void add_training_options(CLI::App& app, TrainOptions& options) {
       ->group(kGroup);
   add_choice<PositionWeights>(app, "--position-weights", options.weights,
                               "Positions weigh by how likely they are reached, or less and less (default: dpace; "
-                              "eagle3: decay)",
+                              "eagle3, mtp: decay)",
                               {{"dpace", PositionWeights::kDpace}, {"decay", PositionWeights::kDecay}})
       ->group(kGroup);
   app.add_option("--selector-weight", options.selector_weight, "What a selector's own loss counts next to --loss")

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "io/mapped_file.h"
+#include "model/drafters/mtp_config.h"
 #include "model/mixers/attention.h"
 
 namespace ashlar {
@@ -119,18 +120,32 @@ std::unique_ptr<MtpHead> MtpHead::load(const Model& target) {
     fail(target.config(), "holds no tensors " + prefix + "*, of the layer that drafts");
   }
   WeightBinder binder(target.ops(), checkpoint, Products::kPropose);
-  std::unique_ptr<MtpHead> head(new MtpHead(target, std::move(config), binder, checkpoint));
+  const MtpNames& names = *target.config().names.mtp;
+  std::unique_ptr<MtpHead> head(new MtpHead(target, std::move(config), prefix, names, binder, checkpoint));
   ignore_others(binder, checkpoint, prefix);
   binder.finish();
   return head;
 }
 
-MtpHead::MtpHead(const Model& target, StackConfig config, WeightBinder& binder, const Checkpoint& checkpoint)
+std::unique_ptr<MtpHead> MtpHead::load(const Model& target, const std::filesystem::path& folder) {
+  MtpFolderConfig config = read_mtp_config(folder);
+  check_fit(config, target.config());
+  check_rope_size(folder, config.stack, target.max_positions());
+  const Checkpoint checkpoint(folder);
+  WeightBinder binder(target.ops(), checkpoint, Products::kPropose);
+  std::unique_ptr<MtpHead> head(
+      new MtpHead(target, std::move(config.stack), kQwenMtp.prefix, kQwenMtp, binder, checkpoint));
+  binder.finish();
+  return head;
+}
+
+MtpHead::MtpHead(const Model& target, StackConfig config, std::string prefix, const MtpNames& names,
+                 WeightBinder& binder, const Checkpoint& checkpoint)
     : ops_(target.ops()),
       target_(target),
       config_(std::move(config)),
-      prefix_(target.config().mtp_prefix()),
-      names_(*target.config().names.mtp),
+      prefix_(std::move(prefix)),
+      names_(names),
       embedding_norm_(binder.norm(prefix_ + names_.embedding_norm, config_.hidden, config_.norms_from_one)),
       hidden_norm_(binder.norm(prefix_ + names_.hidden_norm, config_.hidden, config_.norms_from_one)),
       norm_(binder.norm(prefix_ + names_.norm, config_.hidden, config_.norms_from_one)),
@@ -141,13 +156,13 @@ MtpHead::MtpHead(const Model& target, StackConfig config, WeightBinder& binder, 
                return std::make_unique<Attention>(from, config_, base, layer, ropes_);
              }),
       aux_layer_{target.config().stack.n_layers - 1, 0} {
-  const ModelNames& names = target.config().names;
+  const ModelNames& originals = target.config().names;
   const auto copy = [&](const char* name, const char* original) -> std::unique_ptr<Weight> {
     if (name == nullptr) return nullptr;
     return own_copy(binder, checkpoint, prefix_ + name, original, vocab(), config_.hidden);
   };
-  own_embedding_ = copy(names_.embedding, names.embedding);
-  own_head_ = copy(names_.head, target.config().tied_head ? names.embedding : names.head);
+  own_embedding_ = copy(names_.embedding, originals.embedding);
+  own_head_ = copy(names_.head, target.config().tied_head ? originals.embedding : originals.head);
   quantised_head_ = ops_.repack(exact_head(), Products::kPropose);
   if (quantised_head_) own_head_.reset();
 }

@@ -31,6 +31,8 @@ class MtpHead final : public DraftHead {
  public:
   /// Of the target's own checkpoint. `target` must outlive this. Throws Error naming what is missing.
   static std::unique_ptr<MtpHead> load(const Model& target);
+  /// Of a folder of its own (mtp_config.h), for whichever target it was made. Throws the same.
+  static std::unique_ptr<MtpHead> load(const Model& target, const std::filesystem::path& folder);
 
   std::span<const AuxLayer> aux_layers() const override { return {&aux_layer_, 1}; }
   int32_t aux_width() const override { return config_.hidden; }
@@ -51,7 +53,9 @@ class MtpHead final : public DraftHead {
   const Weight& head_weight() const { return quantised_head_ ? *quantised_head_ : exact_head(); }
 
  private:
-  MtpHead(const Model& target, StackConfig config, WeightBinder& binder, const Checkpoint& checkpoint);
+  /// `prefix`, then `names`: of its tensors.
+  MtpHead(const Model& target, StackConfig config, std::string prefix, const MtpNames& names, WeightBinder& binder,
+          const Checkpoint& checkpoint);
   const Weight& exact_head() const { return own_head_ ? *own_head_ : target_.head_weight(); }
 
   Ops& ops_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/bf16.h"
@@ -103,6 +104,8 @@ void add_draft_vocabulary(std::span<const int32_t> draft_ids, const Model& targe
 }
 
 void check_vocabulary(const std::filesystem::path& folder, const Model& target, std::span<const int32_t> draft_ids) {
+  std::error_code none;
+  if (std::filesystem::equivalent(folder, target.config().folder, none)) return;
   const Checkpoint checkpoint(folder);
   std::unique_ptr<const TargetVocabulary> vocabulary;
   const int32_t hidden = target.config().stack.hidden;

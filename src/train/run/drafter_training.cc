@@ -17,6 +17,14 @@ std::vector<float> decoded(WeightBinder& binder, const std::string& name, const 
   return values;
 }
 
+/// The weight of the norm before the head.
+std::vector<float> norm_of(const Model& target) {
+  std::vector<float> weight(static_cast<size_t>(target.config().stack.hidden));
+  target.ops().download(reinterpret_cast<const std::byte*>(target.norm_weight()), weight.data(),
+                        weight.size() * sizeof(float));
+  return weight;
+}
+
 DType compute_of(const TrainOps& ops, const TrainOptions& options) {
   const DType compute = options.compute.value_or(ops.takes(DType::kBF16) ? DType::kBF16 : DType::kF32);
   if (ops.takes(compute)) return compute;
@@ -51,6 +59,7 @@ class NetworkTrainer final : public Trainer {
     }
     TrainShape shape = drafter.shape;
     shape.target_multiplier = config.logit_scale;
+    if (shape.own_layer) shape.own_layer->target_norm = norm_of(target);
     const Checkpoint checkpoint(config.folder);
     WeightBinder binder(target.ops(), checkpoint);
     const std::vector<float> embedding = decoded(binder, config.names.embedding, config);

@@ -5,6 +5,7 @@
 
 #include "model/drafters/head_config.h"
 #include "train/eagle3/eagle3_drafter.h"
+#include "train/mtp/mtp_drafter.h"
 #include "train/run/block_drafter.h"
 
 namespace ashlar {
@@ -39,6 +40,19 @@ TrainedDrafter read_head(const std::filesystem::path& folder, const ModelConfig&
   return eagle3_drafter(config, read_draft_ids(config));
 }
 
+TrainedDrafter design_layer(const ModelConfig& target, const DrafterWishes& wishes,
+                            const std::function<int32_t()>& /*mask_token*/) {
+  return mtp_drafter(design_mtp(target, wishes), target);
+}
+
+TrainedDrafter read_layer(const std::filesystem::path& folder, const ModelConfig& target,
+                          const DrafterWishes& /*wishes*/) {
+  const MtpFolderConfig layer = read_mtp_config(folder);
+  check_fit(layer, target);
+  check_trainable(layer);
+  return mtp_drafter(layer, target);
+}
+
 }  // namespace
 
 std::span<const TrainMethod> train_methods() {
@@ -51,6 +65,14 @@ std::span<const TrainMethod> train_methods() {
        is_eagle3_folder,
        design_head,
        read_head},
+      {"mtp",
+       "an MTP layer",
+       "block-size = 4\nposition-weights = \"decay\"\n",
+       {"--head", "--drafter-layers", "--aux-layers", "--draft-vocabulary", "--mask-token", "--selector-weight",
+        "--format"},
+       is_mtp_folder,
+       design_layer,
+       read_layer},
   };
   return methods;
 }

@@ -4,6 +4,7 @@
 // that it becomes. What makes one of a kind's own configuration stands with the kind: block_drafter.h, eagle3/.
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@ namespace ashlar {
 struct TrainedDrafter {
   std::string summary;              ///< for the plan: "dflash, 2 layers"
   std::optional<int32_t> mask_id;   ///< of masked positions, if it has such
+  std::filesystem::path start;      ///< a folder with first weights, where the caller names no other; empty: random
   std::vector<int32_t> aux_layers;  ///< of the target, in the order of fc's columns
   TrainShape shape;                 ///< but for what the target alone decides
   /// How many tokens it drafts, which the data choose where shape.draft_ids does not say it yet; 0: all.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <numeric>
 
@@ -16,6 +17,7 @@
 #include "train/data/frequent_tokens.h"
 #include "train/eagle3/eagle3_drafter.h"
 #include "train/export/drafter_folder.h"
+#include "train/mtp/mtp_drafter.h"
 #include "train/run/served_evaluation.h"
 #include "train/run/train_run.h"
 #include "unit/train/tiny_target.h"
@@ -27,7 +29,8 @@ namespace fs = std::filesystem;
 
 class DrafterTraining : public TinyTarget {
  protected:
-  DrafterTraining() : TinyTarget({}, 40, 40) {}
+  explicit DrafterTraining(const std::string& family = "qwen3", const std::string& head = "")
+      : TinyTarget({}, 40, 40, family, head) {}
 
   TrainRun make(const fs::path& output, int64_t steps, const std::string& device = "cpu",
                 MatrixOptimiser optimiser = MatrixOptimiser::kAdamW, std::optional<DistributionLoss> loss = {}) {
@@ -46,16 +49,22 @@ class DrafterTraining : public TinyTarget {
 
 constexpr const char* kEagle3 = "eagle3";
 constexpr const char* kEagle3OfSome = "eagle3_vocabulary";
+constexpr const char* kMtp = "mtp";
+constexpr const char* kOwnMtp = "mtp_of_target";
 
 std::vector<std::string> trained_kinds() {
   std::vector<std::string> all = designed_heads();
-  for (const char* name : {kEagle3, kEagle3OfSome}) all.emplace_back(name);
+  for (const char* name : {kEagle3, kEagle3OfSome, kMtp, kOwnMtp}) all.emplace_back(name);
   return all;
 }
 
-/// With each head that is trained, and with one that drafts one token at a time.
+/// With each head that is trained, and with those that draft one token at a time.
 class DrafterTrainingOfHeads : public DrafterTraining, public ::testing::WithParamInterface<std::string> {
  protected:
+  DrafterTrainingOfHeads() : DrafterTraining(brings() ? "qwen3_5_text" : "qwen3", brings() ? "mtp_fitted" : "") {}
+  /// Whether the target has a layer to draft of its own.
+  static bool brings() { return GetParam() == kOwnMtp; }
+
   TrainedDrafter trained() const override {
     DrafterWishes wishes;
     wishes.block_size = 8;
@@ -64,6 +73,10 @@ class DrafterTrainingOfHeads : public DrafterTraining, public ::testing::WithPar
       wishes.draft_vocab = 72;
       return eagle3_drafter(design_eagle3(model_->config(), wishes),
                             frequent_tokens(documents_, model_->config().vocab, wishes.draft_vocab));
+    }
+    if (GetParam() == kMtp || brings()) {
+      wishes.block_size = 4;
+      return mtp_drafter(design_mtp(model_->config(), wishes), model_->config());
     }
     DflashConfig config = drafter_;
     add_head(GetParam(), config);
@@ -195,18 +208,6 @@ TEST_F(DrafterTraining, ReadsDraftVocabulariesBack) {
   EXPECT_THROW(start_from(others), Error);  // the head has other rows
 }
 
-TEST(FrequentTokens, AreLearntMostOften) {
-  DocumentSet documents(16);
-  documents.add({{9, 9, 9, 7, 3, 7}, {0, 0, 0, 1, 1, 1}, 0});
-  documents.end_file(0.25);
-  documents.add({{9, 5, 3, 3}, {0, 1, 1, 1}, 0});
-  documents.end_file();
-  EXPECT_EQ(frequent_tokens(documents, 10, 1), (std::vector<int32_t>{3}));
-  EXPECT_EQ(frequent_tokens(documents, 10, 3), (std::vector<int32_t>{3, 5, 7}));
-  EXPECT_EQ(frequent_tokens(documents, 10, 4), (std::vector<int32_t>{0, 3, 5, 7}));
-  EXPECT_DOUBLE_EQ(share_of_learnt(documents, std::vector<int32_t>{3}), 2.25 / 3.75);
-}
-
 // What is written says what was designed.
 TEST_F(DrafterTraining, WritesEagle3ConfigsThatReadBack) {
   const TempFolder folder;
@@ -223,6 +224,44 @@ TEST_F(DrafterTraining, WritesEagle3ConfigsThatReadBack) {
   fit_to_target(read, model_->config());
   EXPECT_NO_THROW(check_trainable(read));
   EXPECT_EQ(specforge_config(read), specforge_config(designed));
+}
+
+/// A target that brings a layer to draft, gated and with norms that are stored from one.
+class TrainingOfOwnLayer : public DrafterTraining {
+ protected:
+  TrainingOfOwnLayer() : DrafterTraining("qwen3_5_text", "mtp_fitted") {}
+  TrainedDrafter trained() const override { return mtp_drafter(design_mtp(model_->config(), {}), model_->config()); }
+};
+
+// What is written before the first step is what the target brought, and drafts as that does.
+TEST_F(TrainingOfOwnLayer, BeginsWithWhatTheTargetBrings) {
+  const TempFolder folder;
+  TrainRun run = make(folder / "d", 3);
+  EXPECT_EQ(trained().start, target_folder());
+  run.start_from(trained().start);
+  run.save();
+  const SafetensorsFile written(folder / "d" / "model.safetensors");
+  const Checkpoint target(target_folder());
+  for (const auto& [name, tensor] : written.tensors()) {
+    ASSERT_TRUE(target.tensors().contains(name)) << name;
+    const StoredTensor& brought = *target.tensors().at(name);
+    ASSERT_EQ(brought.dtype, "BF16") << name;
+    EXPECT_EQ(std::memcmp(tensor.data, brought.data, tensor.bytes), 0) << name;
+  }
+  const auto served = [&](const fs::path& drafter) {
+    DecoderSpec spec;
+    spec.method = method_of_drafter(drafter);
+    spec.drafter = drafter;
+    spec.dflash.width = 4;  // or what steps cost decides
+    spec.dflash.branches = 0;
+    spec.ngram = NgramUse::kNever;
+    Engine engine(*ops_, make_decoder(*model_, spec), {});
+    return evaluate_as_served(engine, documents_, documents_.held_out(), {}, 24).acceptance;
+  };
+  const AcceptanceTally own = served(target_folder()), other = served(folder / "d");
+  EXPECT_GT(own.drafted(), 0);
+  EXPECT_EQ(other.drafted(), own.drafted());
+  EXPECT_EQ(other.unconditional(), own.unconditional());
 }
 
 TEST_P(DrafterTrainingOfHeads, LearnsWhatGoesRound) {
