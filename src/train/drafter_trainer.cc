@@ -258,7 +258,8 @@ const TrainSettings& DrafterTrainer::settings() const { return state_->settings_
 
 size_t DrafterTrainer::step_bytes(int64_t tokens) const {
   const auto anchors = static_cast<int32_t>(std::min<int64_t>(tokens, state_->settings_.max_anchors));
-  return state_->pass().bytes(static_cast<int32_t>(tokens), anchors * state_->shape_.block);
+  return state_->pass().bytes(static_cast<int32_t>(tokens), anchors * state_->shape_.block) +
+         state_->optimiser_->bytes();
 }
 
 }  // namespace ashlar

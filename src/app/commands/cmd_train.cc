@@ -25,6 +25,7 @@
 #include "train/replicas/train_devices.h"
 #include "train/run/capture_run.h"
 #include "train/run/served_evaluation.h"
+#include "train/run/step_timing.h"
 #include "train/run/train_methods.h"
 
 namespace ashlar {
@@ -32,9 +33,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMinTimedSteps = 3;  // at least, after one that makes what is made once
-constexpr size_t kMaxTimedSteps = 64;
-constexpr double kTimedSeconds = 2;         // the first steps of a GPU take longer: sizes that are new to it
 constexpr int32_t kEvaluatedAnchors = 512;  // of a document: so that whatever is trained with is evaluated alike
 constexpr double kLeastRecorded = 0.01;     // what acceptance.json may say
 
@@ -129,19 +127,13 @@ TrainDevices open_devices(Session& session, int32_t gpus) {
 // trained does not depend on the clock but by their number.
 double seconds_a_step(const TrainDevices& devices, const DocumentSet& documents, const TrainedDrafter& drafter,
                       TrainOptions options) {
-  options.steps = kMaxTimedSteps + 1;
+  options.steps = kMostTimedBatches + 1;
   const Activity activity("timing a few steps");
   TrainRun run(devices.places(), documents, drafter, options);
-  run.step();
-  std::vector<double> seconds;
-  double all = 0;
-  while (seconds.size() < kMinTimedSteps || (seconds.size() < kMaxTimedSteps && all < kTimedSeconds)) {
-    seconds.push_back(run.step().seconds);
-    all += seconds.back();
-  }
-  const auto middle = seconds.begin() + static_cast<int64_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
+  return usual_seconds([&](int64_t batch) {
+    run.go_to(batch);
+    return run.step().seconds;
+  });
 }
 
 void choose_steps(TrainOptions& options, const TrainDevices& devices, const DocumentSet& documents,
@@ -153,7 +145,7 @@ void choose_steps(TrainOptions& options, const TrainDevices& devices, const Docu
   }
   if (options.minutes > 0) {
     const double each = seconds_a_step(devices, documents, drafter, options);
-    options.steps = std::max<int64_t>(1, static_cast<int64_t>(options.minutes * 60 / each));
+    options.steps = steps_within(options.minutes, each);
     return;
   }
   BatchOrder order(ordered_documents(documents, documents.training()), options.batch_tokens, options.seed);
@@ -187,8 +179,8 @@ std::string plan_text(const Session& session, const TrainedDrafter& drafter, con
           " tokens" + (options.gpus > 1 ? " that " + std::to_string(options.gpus) + " GPUs share" : "") + "\n";
   text += "memory   " + format_bytes(target + memory.training + memory.step + memory.hidden + memory.capture) +
           ": the target " + format_bytes(target) + ", the drafter with gradients and moments " +
-          format_bytes(memory.training) + ", activations of a step " + format_bytes(memory.step) +
-          ", hidden states of a batch " + format_bytes(memory.hidden) + ", their capture " +
+          format_bytes(memory.training) + ", activations and the optimiser's room of a step " +
+          format_bytes(memory.step) + ", hidden states of a batch " + format_bytes(memory.hidden) + ", their capture " +
           format_bytes(memory.capture) + "; " + format_bytes(available_memory().bytes) + " are free\n";
   return text;
 }

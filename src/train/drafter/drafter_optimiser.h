@@ -16,6 +16,8 @@ class DrafterOptimiser {
 
   /// `number` counts from 1.
   void step(double learning_rate, int64_t number);
+  /// Of its own, besides moments.
+  size_t bytes() const { return memory_ == nullptr ? 0 : memory_->size(); }
 
  private:
   using Group = std::vector<const TrainParameter*>;  // matrices of one shape

@@ -17,10 +17,13 @@ namespace {
 constexpr int32_t kAuxLayers = 3;
 constexpr double kDecay = 0.8;  // of a step's weight to the one before, as the method's authors have it
 
-// As fit_to_target() has them where a file does not say.
+// As fit_to_target() has them where a file does not say; of shallow targets three in the middle, since other engines
+// read heads of three alone.
 std::vector<int32_t> usual_layers(int32_t target_layers) {
-  if (target_layers <= 2 * kAuxLayers) return default_aux_layers(target_layers, kAuxLayers);
-  return {1, target_layers / 2 - 1, target_layers - 4};
+  if (target_layers > 2 * kAuxLayers) return {1, target_layers / 2 - 1, target_layers - 4};
+  if (target_layers < kAuxLayers) return default_aux_layers(target_layers, kAuxLayers);
+  const int32_t first = (target_layers - kAuxLayers) / 2;
+  return {first, first + 1, first + 2};
 }
 
 }  // namespace

@@ -191,6 +191,11 @@ StepFigures TrainRun::step() {
   return figures;
 }
 
+void TrainRun::go_to(int64_t steps_done) {
+  progress_.step = steps_done;
+  for (const auto& replica : replicas_) replica->trainer().set_steps_done(steps_done);
+}
+
 void TrainRun::check_replicas() const {
   for (size_t i = 1; i < replicas_.size(); ++i) {
     const std::string differs = first_difference(parameters(), parameters(static_cast<int32_t>(i)));

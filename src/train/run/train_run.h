@@ -87,6 +87,8 @@ class TrainRun {
   bool run(TrainListener& listener, const std::function<bool()>& stop);
   /// One step, without log and checkpoint.
   StepFigures step();
+  /// The next step is as after that many: on its batch, at its learning rate, with whatever weights there are.
+  void go_to(int64_t steps_done);
   /// Writes drafter and state. Throws Error("train", ...) if the replicas of the trainer have not the same weights and
   /// moments, to the bit, as GPUs that are not alike may come to.
   void save();

@@ -208,6 +208,17 @@ TEST_F(DrafterTraining, ReadsDraftVocabulariesBack) {
   EXPECT_THROW(start_from(others), Error);  // the head has other rows
 }
 
+TEST_F(DrafterTraining, Eagle3HeadsReadThreeLayersOfAnyTargetThatHasThem) {
+  ModelConfig target = model_->config();
+  for (int32_t n = 3; n <= 12; ++n) {
+    target.stack.n_layers = n;
+    const std::vector<int32_t> layers = design_eagle3(target, {}).aux_layers;
+    EXPECT_EQ(layers.size(), 3U) << n;
+    EXPECT_EQ(std::ranges::adjacent_find(layers, std::greater_equal()), layers.end()) << n;
+    EXPECT_TRUE(layers.front() >= 0 && layers.back() < n) << n;
+  }
+}
+
 // What is written says what was designed.
 TEST_F(DrafterTraining, WritesEagle3ConfigsThatReadBack) {
   const TempFolder folder;
@@ -327,6 +338,10 @@ TEST_F(DrafterTraining, PlansItsMemory) {
   for (const auto& [name, tensor] : file.tensors()) parameters += static_cast<int64_t>(tensor.bytes / 2);
   EXPECT_EQ(memory.parameters, parameters);
   EXPECT_GT(memory.step, 0);
+  // Muon's matrices: the largest one of the drafter, twice, at least.
+  const TrainMemory of_muon = make(folder / "m", 1, "cpu", MatrixOptimiser::kMuon).memory();
+  const int64_t largest = int64_t{drafter_.stack.hidden} * train_shape(drafter_).aux_width;
+  EXPECT_GE(of_muon.step, memory.step + int64_t{2 * sizeof(float)} * largest);
 }
 
 // The bundled drafter on the answers of its target, all of it PyTorch's: forward, blocks, steps and weights are those
