@@ -180,6 +180,9 @@ Json drafter_json(const DrafterFacts& drafter) {
   if (const auto& domino = drafter.domino) {
     facts["domino"] = {{"width", domino->width}, {"state", domino->state}, {"pure_drafts", domino->pure}};
   }
+  if (const auto& refiner = drafter.refiner) {
+    facts["refiner"] = {{"rank", refiner->rank}, {"width", refiner->inner}, {"rounds", refiner->rounds}};
+  }
   if (const auto& conv = drafter.stack.block_conv)
     facts["convolution"] = {{"rows", conv->taps}, {"group", conv->group}};
   facts["weights"] = weight_facts(Checkpoint(drafter.folder), drafter.tensors, [](const std::string&) { return true; });

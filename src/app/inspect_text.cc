@@ -174,6 +174,9 @@ std::string head_row(const Json& drafter) {
   } else if (drafter.contains("domino")) {
     text += ", adds to each position what the block's tokens before it say, remembered in " +
             whole(drafter["domino"]["state"]) + " numbers";
+  } else if (drafter.contains("refiner")) {
+    text += ", chooses all drafts of a block again in up to " + whole(drafter["refiner"]["rounds"]) +
+            " rounds, by what those before each say in codes of " + whole(drafter["refiner"]["rank"]);
   } else {
     text += ", the likeliest token of each position";
   }

@@ -29,8 +29,12 @@ DrafterFacts facts_of_dflash(const std::filesystem::path& folder, const ModelCon
   facts.lattice = config.lattice;
   facts.markov = config.markov;
   facts.domino = config.domino;
+  facts.refiner = config.refiner;
   if (config.lattice) {
     facts.head_workspace = CandidateLattice::workspace(*config.lattice, config.stack.hidden, kLogitRows);
+  }
+  if (config.refiner) {
+    facts.head_workspace = BlockRefiner::workspace(*config.refiner, config.block_size, config.draft_vocab, kLogitRows);
   }
   facts.vocab = config.vocab;
   facts.own_vocabulary = config.own_vocabulary;

@@ -27,14 +27,15 @@ struct DrafterFacts {
   bool own_vocabulary = false;      ///< an embedding and a head of its own
   std::string tensors;        ///< what names of its tensors begin with, of those in its folder; empty: all are its own
   bool reads_before = false;  ///< Proposer::reads_before()
-  int32_t block_size = 0;     ///< of one that fills blocks, as all up to `domino`
+  int32_t block_size = 0;     ///< of one that fills blocks, as all up to `refiner`
   int32_t mask_id = -1;
   bool sample_from_anchor = false;
-  std::string head;  ///< how it makes drafts of a block's hidden states, as one of the next four
+  std::string head;  ///< how it makes drafts of a block's hidden states, as one of the next five
   std::optional<SelectorConfig> selector;
   std::optional<LatticeConfig> lattice;
   std::optional<MarkovConfig> markov;
   std::optional<DominoConfig> domino;
+  std::optional<RefinerConfig> refiner;
   int64_t head_workspace = 0;   ///< activations of that head at most, where they are many
   int64_t window_pages = 0;     ///< of its planes, where it looks at a window; 0: as many as the cache has pages
   int64_t spare_pages = 0;      ///< of the target's planes, for its trees

@@ -14,9 +14,10 @@
 namespace ashlar {
 
 struct Slot {
-  int32_t length = 0;       ///< tokens whose K and V are in the cache; also the position of the last token
-  int32_t last_token = -1;  ///< the newest token, not in the cache yet; -1 before the prompt's last chunk
-  int32_t limit = 0;        ///< the sequence ends when it has this many tokens, prompt included
+  int32_t length = 0;         ///< tokens whose K and V are in the cache; also the position of the last token
+  int32_t last_token = -1;    ///< the newest token, not in the cache yet; -1 before the prompt's last chunk
+  int32_t token_before = -1;  ///< the one before that; -1: not known
+  int32_t limit = 0;          ///< the sequence ends when it has this many tokens, prompt included
   int32_t prompt_length = 0;
   int32_t prompt_top = 0;  ///< likeliest tokens listed with each token of the prompt that is scored
   int32_t width = 1;       ///< most tokens that a pass decides for this request

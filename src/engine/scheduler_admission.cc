@@ -139,7 +139,7 @@ void Scheduler::prepare_slot(const Sequence& sequence) {
   const auto known = static_cast<int32_t>(sequence.tokens.size());
   Slot& slot = slots_[sequence.slot];
   slot.length = sequence.computed;
-  slot.last_token = -1;
+  slot.last_token = slot.token_before = -1;
   slot.limit = sequence.limit;
   slot.prompt_length = sequence.prompt_length;
   slot.prompt_top = sequence.request.prompt_logprobs.top;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promise of the engine with drafters whose drafts know the one before them, DFlash2, LiLiCorr, DSpark and Domino:
-// as any, they change no token. Invariant: same-tokens-by-every-configuration.
+// The promise of the engine with drafters whose drafts know the one before them, DFlash2, LiLiCorr, DSpark, Domino
+// and xPress: as any, they change no token. Invariant: same-tokens-by-every-configuration.
 
 #include <bit>
 #include <cstdlib>
@@ -61,7 +61,7 @@ TEST_P(Heads, GiveTheSameTokensByEveryConfiguration) {
   EXPECT_GT(suite.accepted, suite.ngram_accepted);
 }
 
-INSTANTIATE_TEST_SUITE_P(OnCpu, Heads, ::testing::Values("dflash2", "dspark", "lilicorr", "domino"),
+INSTANTIATE_TEST_SUITE_P(OnCpu, Heads, ::testing::Values("dflash2", "dspark", "lilicorr", "domino", "xpress"),
                          [](const auto& test) { return test.param; });
 
 TEST(HeadOptions, RefuseWhatTheyCannotDo) {
@@ -80,6 +80,7 @@ TEST(HeadOptions, RefuseWhatTheyCannotDo) {
   refuse("lilicorr", {.passes = 2}, "2 denoising passes asked for; this drafter chooses among candidates");
   refuse("dspark", {.passes = 2}, "2 denoising passes asked for; this drafter chooses drafts one after the other");
   refuse("domino", {.passes = 2}, "2 denoising passes asked for; this drafter chooses drafts one after the other");
+  refuse("xpress", {.passes = 2}, "2 denoising passes asked for; this drafter chooses all drafts again in rounds");
   refuse("dspark", {.branches = 4}, "4 branches asked for; this drafter chooses drafts one after the other: a chain");
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 // Drafters with other heads for the bundled model: its DFlash drafter, and what a head adds to it. For DFlash2 its rows
 // know a little of those before them and its candidates a little of each other, as do those of LiLiCorr, for DSpark its
-// logits a little of the token before, for Domino of all tokens before, and a confidence head rates DSpark's drafts.
-// What is new is noise, too little to spoil its drafts and enough to choose others.
+// logits a little of the token before, for Domino and xPress of all tokens before, and a confidence head rates DSpark's
+// drafts. What is new is noise, too little to spoil its drafts and enough to choose others.
 
 #include <cstring>
 #include <random>
@@ -18,8 +18,8 @@ namespace ashlar::testing {
 
 class HeadDrafter {
  public:
-  /// "dflash2", "dspark", "lilicorr" or "domino". confidence: the logit around which a confidence head rates its
-  /// drafts.
+  /// "dflash2", "dspark", "lilicorr", "domino" or "xpress". confidence: the logit around which a confidence head rates
+  /// its drafts.
   explicit HeadDrafter(const std::string& head, float confidence = 1) {
     const auto plain = models_folder() / "pebble-11m-dflash";
     Json config = read_json_file(plain / "config.json");
@@ -30,6 +30,8 @@ class HeadDrafter {
       keys.update({{"enable_confidence_head", true}, {"confidence_head_with_markov", true}});
     } else if (head == "domino") {
       keys.update({{"emb_dim", kRank}, {"gru_hidden_dim", kRank}, {"pure_draft_prefix_len", 1}});
+    } else if (head == "xpress") {
+      keys.update({{"xpress_rank", kRank}, {"xpress_mlp_hidden", 2 * kRank}, {"xpress_num_passes", 4}});
     } else if (head == "lilicorr") {
       keys.update({{"lilicorr_candidate_topk", kRanks}, {"lilicorr_hidden_size", kRank}, {"lilicorr_num_layers", 1}});
       keys.update({{"lilicorr_num_heads", 2}, {"lilicorr_mlp_ratio", 2.0}, {"lilicorr_factor_dim", kFactor}});
@@ -50,6 +52,7 @@ class HeadDrafter {
       add(name, tensor.shape, std::move(values));
     }
     const int64_t hidden = config["hidden_size"].get<int64_t>(), vocab = config["vocab_size"].get<int64_t>();
+    const int64_t block = (config.contains("block_size") ? config : keys)["block_size"].get<int64_t>();
     if (head == "dspark") {
       add_markov(hidden, vocab);
       add("confidence_head.proj.weight", {1, hidden + kRank}, noise(hidden + kRank, 0.05F));
@@ -59,9 +62,10 @@ class HeadDrafter {
       add("prefix_gru.weight_hh_l0", {3 * kRank, kRank}, noise(3 * kRank * kRank, 0.2F));
       add("embed_proj.0.weight", {kRank, hidden + kRank}, noise(kRank * (hidden + kRank), 0.05F));
       add("embed_proj.2.weight", {vocab, kRank}, noise(vocab * kRank, 0.2F));
+    } else if (head == "xpress") {
+      add_refiner(block, hidden, vocab);
     } else if (head == "lilicorr") {
-      const Json& own = config.contains("block_size") ? config : keys;
-      add_lattice(own["block_size"].get<int64_t>() - 1, hidden);
+      add_lattice(block - 1, hidden);
     } else {
       add_selector(config["num_hidden_layers"].get<int64_t>(), hidden, vocab);
     }
@@ -102,6 +106,18 @@ class HeadDrafter {
     add("markov_head.markov_w2.weight", {vocab, kRank}, noise(vocab * kRank, 0.2F));
     add("markov_head.gate_proj.weight", {kRank, hidden + kRank}, noise(kRank * (hidden + kRank), 0.03F));
     add("markov_head.gate_proj.bias", {kRank}, noise(kRank, 0.1F));
+  }
+  void add_refiner(int64_t block, int64_t hidden, int64_t vocab) {
+    const std::string head = "xpress_head.";
+    add(head + "w1.weight", {vocab, kRank}, noise(vocab * kRank, 1));
+    add(head + "down_h.weight", {kRank, hidden}, noise(kRank * hidden, 0.03F));
+    add(head + "down_g.weight", {kRank, hidden}, noise(kRank * hidden, 0.03F));
+    add(head + "in_proj.weight", {kRank, 3 * kRank}, noise(3 * kRank * kRank, 0.15F));
+    add(head + "mix.L", {kRank, block, block}, noise(kRank * block * block, 0.2F));
+    add(head + "mlp.gate_proj.weight", {2 * kRank, kRank}, noise(2 * kRank * kRank, 0.15F));
+    add(head + "mlp.up_proj.weight", {2 * kRank, kRank}, noise(2 * kRank * kRank, 0.15F));
+    add(head + "mlp.down_proj.weight", {kRank, 2 * kRank}, noise(2 * kRank * kRank, 0.15F));
+    add(head + "w2.weight", {vocab, kRank}, noise(vocab * kRank, 0.1F));
   }
   // A lattice that prefers likely candidates: channel 0 knows the rank, which is what the vectors compare, and the next
   // ones are constant, so that norms leave that as it is.

@@ -115,7 +115,7 @@ TEST(Rejection, OfDraftsThatKnowTheOneBefore) {
   const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
   const auto model = Model::load(*ops, models_folder() / "pebble-11m", 128);
   const Tokenizer tokenizer = Tokenizer::from_file(models_folder() / "pebble-11m" / "tokenizer.json");
-  for (const char* head : {"dflash2", "dspark", "lilicorr", "domino"}) {
+  for (const char* head : {"dflash2", "dspark", "lilicorr", "domino", "xpress"}) {
     SCOPED_TRACE(head);
     const HeadDrafter drafter(head);
     DecoderSpec spec{"dflash", drafter.folder(), {.width = 8}};

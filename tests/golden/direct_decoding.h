@@ -48,6 +48,7 @@ class DirectDecoder {
     if (drafter != nullptr) drafter->reserve(max_tokens, kMaxBlock);
     if (drafter != nullptr && drafter->selector() != nullptr) drafter->selector()->reserve(model.ops(), kMaxBlock);
     if (drafter != nullptr && drafter->in_turn() != nullptr) drafter->in_turn()->reserve(model.ops(), 1);
+    if (drafter != nullptr && drafter->refiner() != nullptr) drafter->refiner()->reserve(model.ops(), kMaxBlock);
     storage_ =
         model.ops().allocate(sizeof(float) * (static_cast<size_t>(max_tokens) * (aux_width + model.config().vocab)));
     aux_hidden_ = {reinterpret_cast<float*>(storage_->data()), max_tokens, aux_width, aux_width};
@@ -96,8 +97,8 @@ class DirectDecoder {
     return {logits_.data, rows, vocab, vocab};
   }
 
-  /// Drafted ids of one block: argmax of the slots that predict, the walk of a candidate selector, or one after the
-  /// other.
+  /// Drafted ids of one block: argmax of the slots that predict, the walk of a candidate selector, one after the other,
+  /// or in rounds.
   std::vector<int32_t> draft(int32_t last_token, int32_t start, int32_t width) {
     const bool from_anchor = drafter_->config().sample_from_anchor;
     const Tensor hidden = draft_hidden(last_token, start, from_anchor ? width - 1 : width);
@@ -113,6 +114,7 @@ class DirectDecoder {
       }
       return ids;
     }
+    if (drafter_->refiner() != nullptr) return refine(hidden, logits.skip(first), last_token);
     int32_t before = last_token;
     for (int32_t slot = first; slot < hidden.rows; ++slot) {
       if (drafter_->in_turn() != nullptr) {
@@ -130,6 +132,7 @@ class DirectDecoder {
     fill(ids, start);
     drafter_->write_context(aux_hidden_.narrow(static_cast<int32_t>(ids.size())), batch_.rows(), *kv_);
     newest_row_ = static_cast<int32_t>(ids.size()) - 1;
+    newest_id_ = ids.back();
   }
 
   DirectRun speculate(const std::vector<int32_t>& prompt, int32_t max_new, const std::vector<int32_t>& stops,
@@ -179,6 +182,34 @@ class DirectDecoder {
  private:
   static constexpr int32_t kLogRows = 64, kMaxBlock = 64;
 
+  int32_t target_id(int32_t entry) const { return drafter_->id_map() != nullptr ? drafter_->id_map()[entry] : entry; }
+
+  // All rounds of a refiner, whether drafts still change or not. logits: of the slots that predict; as the last round
+  // leaves them, which begin in logits_.
+  std::vector<int32_t> refine(Tensor hidden, Tensor logits, int32_t last_token) {
+    const int32_t n = logits.rows, lead = hidden.rows - n;
+    std::vector<float> base(logits.row(0), logits.row(0) + static_cast<ptrdiff_t>(n) * logits.cols);
+    std::vector<int32_t> ids, wanted;
+    for (int32_t row = 0; row < n; ++row) {
+      ids.push_back(target_id(argmax(logits.row(row), logits.cols)));
+      wanted.push_back(lead + row);
+    }
+    const BlockRefiner::Block block = {0, hidden.rows};
+    drafter_->refiner()->begin(model_.ops(), hidden, {&block, 1});
+    for (int32_t round = 0; round < drafter_->refiner()->rounds(); ++round) {
+      std::vector<int32_t> before = {newest_id_, last_token};
+      before.insert(before.end(), ids.begin(), ids.end());
+      if (lead == 0) before.erase(before.begin());
+      before.resize(static_cast<size_t>(hidden.rows));
+      drafter_->refiner()->correct(model_.ops(), before, wanted, logits);
+      model_.ops().reduce_add({base.data(), n, logits.cols, logits.cols}, logits);
+      for (int32_t row = 0; row < n; ++row) {
+        ids[static_cast<size_t>(row)] = target_id(argmax(logits.row(row), logits.cols));
+      }
+    }
+    return ids;
+  }
+
   // Of n rows of the target from `start` on. Recurrent layers can go back as far as their logs do.
   StateSpan next_state(int32_t start, int32_t n) {
     const StateSpan state = {0, start > 0 ? start - logged_from_ : 0, kLogRows, {}};
@@ -202,6 +233,7 @@ class DirectDecoder {
   RowBatch batch_;
   DeviceArray<int32_t> pages_;
   int32_t newest_row_ = 0;  // of aux_hidden_: before the last token
+  int32_t newest_id_ = 0;   // the token there
   std::unique_ptr<KvMemory> kv_;
   int32_t logged_from_ = 0;  // position of the first row of the logs
   std::unique_ptr<Buffer> storage_;

@@ -49,9 +49,16 @@ class DominoBatches : public DrafterBatches {
  protected:
   DominoBatches() : DrafterBatches("domino") { drafter_->in_turn()->reserve(*ops_, kBlocks); }
 };
+class RefinerBatches : public DrafterBatches {
+ protected:
+  RefinerBatches() : DrafterBatches("speculators_xpress") { drafter_->refiner()->reserve(*ops_, kAll); }
+};
 INSTANTIATE_TEST_SUITE_P(Devices, LatticeBatches, ::testing::Values("ref", "cpu"),
                          [](const auto& test) { return test.param; });
 INSTANTIATE_TEST_SUITE_P(Devices, DominoBatches, ::testing::Values("ref", "cpu"),
+                         [](const auto& test) { return test.param; });
+
+INSTANTIATE_TEST_SUITE_P(Devices, RefinerBatches, ::testing::Values("ref", "cpu"),
                          [](const auto& test) { return test.param; });
 
 TEST_P(LatticeBatches, ScoreEachBlockAsItIs) {
@@ -88,6 +95,50 @@ TEST_P(LatticeBatches, ScoreEachBlockAsItIs) {
   const SelectedEdges moved = together();
   EXPECT_NE(std::vector<float>(moved.after(0, 0), moved.after(0, 1)), alone[0]);
   EXPECT_EQ(std::vector<float>(moved.after(5, 0), moved.after(5, 1)), alone[5]);
+}
+
+// And a position knows the tokens before it, none after, and of all rows of its block the mean.
+TEST_P(RefinerBatches, CorrectEachBlockAsItIs) {
+  BlockRefiner& head = *drafter_->refiner();
+  const int32_t vocab = drafter_->config().draft_vocab;
+  const auto run = [&](int32_t first, const std::vector<int32_t>& sizes) {
+    std::vector<BlockRefiner::Block> blocks;
+    std::vector<int32_t> wanted;
+    int32_t n = 0;
+    for (const int32_t size : sizes) {
+      blocks.push_back({n, size});
+      for (int32_t i = 1; i < size; ++i) wanted.push_back(n + i);  // a block's first row only speaks to the others
+      n += size;
+    }
+    head.begin(*ops_, rows(hidden_, kHidden, first, n), blocks);
+    const auto count = static_cast<int32_t>(wanted.size());
+    std::vector<float> out(static_cast<size_t>(count * vocab));
+    head.correct(*ops_, std::span(tokens_).subspan(static_cast<size_t>(first), static_cast<size_t>(n)), wanted,
+                 {out.data(), count, vocab, vocab});
+    return out;
+  };
+  const auto append = [](std::vector<float>& to, const std::vector<float>& more) {
+    to.insert(to.end(), more.begin(), more.end());
+  };
+  const std::vector<float> together = run(0, {kRows[0], kRows[1], kRows[2]});
+  std::vector<float> alone;
+  int32_t first = 0;
+  for (const int32_t size : kRows) {
+    append(alone, run(first, {size}));
+    first += size;
+  }
+  EXPECT_EQ(alone, together);
+  const auto differs = [&](int32_t row) {
+    const std::vector<float> now = run(0, {kRows[0], kRows[1], kRows[2]});
+    const auto at = static_cast<std::ptrdiff_t>(row) * vocab;
+    return !std::equal(now.begin() + at, now.begin() + at + vocab, together.begin() + at);
+  };
+  std::swap(tokens_[2], tokens_[3]);
+  ASSERT_NE(tokens_[2], tokens_[3]);
+  EXPECT_TRUE(!differs(0) && differs(1) && differs(2) && differs(3) && !differs(4));
+  std::swap(tokens_[2], tokens_[3]);
+  hidden_[4 * kHidden] += 5;
+  EXPECT_TRUE(differs(0) && !differs(4));
 }
 
 TEST_P(DominoBatches, RememberEachBlocksTokens) {

@@ -130,7 +130,7 @@ void expect_same(const std::vector<Answer>& found, const std::vector<Answer>& ex
 TEST(Wall, DraftedAnswersAreThoseOfTheReference) {
   const auto ref = make_device("ref", {});
   const std::vector<Answer> expected = answers(*ref, models_folder() / "pebble-11m", {}, requests(12));
-  const HeadDrafter selecting("dflash2"), lattice("lilicorr"), in_turn("domino");
+  const HeadDrafter selecting("dflash2"), lattice("lilicorr"), in_turn("domino"), refined("xpress");
   const std::filesystem::path plain = models_folder() / "pebble-11m-dflash";
   for (const auto& [window, branches, drafter] : {std::tuple{0, 0, plain},
                                                   {0, 3, plain},
@@ -140,7 +140,8 @@ TEST(Wall, DraftedAnswersAreThoseOfTheReference) {
                                                   {32, 3, selecting.folder()},
                                                   {0, 0, lattice.folder()},
                                                   {32, 3, lattice.folder()},
-                                                  {0, 0, in_turn.folder()}}) {
+                                                  {0, 0, in_turn.folder()},
+                                                  {0, 0, refined.folder()}}) {
     SCOPED_TRACE(drafter.string());
     WalledOps walled;
     Configuration drafted;

@@ -24,6 +24,13 @@ LiLiCorr takes candidates likewise, and scores of lattice_reference.py; its laye
 Domino chooses likewise slot by slot: a GRU without biases reads the embeddings of the block's tokens, the last token first; with its output g after
 the token before a slot, the slot's logits grow by W2 silu(W1 [y; g]), but for those of the first few drafts.
 
+xPress lets all slots add at once, in rounds, each slot reading what the round before left. With u the code of the token before a slot's own (of
+the last token's slot: the token before that, as training has it), y its hidden state and g the mean over the block's rows:
+
+  a            W [D y; D' g; u]
+  b            a + L a, where L is lower triangular over the slots, and another one for each channel
+  c            b + W_down (silu(W_gate b) * W_up b); the slot's logits grow by R c, and its highest entry is the draft of this round
+
 DSpark adds to DFlash: the logits of a slot grow by W2 e, where e = W1[token before it], or with a gate sigmoid(G [y; e] + g) * e; drafts
 are chosen slot by slot, the first after the last token.
 """
@@ -60,6 +67,12 @@ class DrafterConfig:
     lattice: dict | None = None  # the settings of LiLiCorr's head
     markov: str = ""  # "vanilla" or "gated"; "": no such head
     domino: tuple | None = None  # numbers of the code and of the state, drafts that are left alone
+    refiner: tuple | None = None  # numbers of a code and of the MLP, rounds
+
+    @property
+    def adds(self):
+        """Whether a head adds to the logits what drafts before a slot say."""
+        return bool(self.markov or self.domino or self.refiner)
 
     @property
     def drafts(self):
@@ -83,6 +96,7 @@ def read_config(raw):
     lilicorr = extra.get("projector_type", "") == "lilicorr" or "LiLiCorrDraftModel" in raw["architectures"]
     head = raw if speculators else extra
     domino = raw.get("speculators_model_type", extra.get("projector_type", "")) == "domino"
+    xpress = raw.get("speculators_model_type") == "xpress"
     convolves = dflash2 or (lilicorr and "conv_kernel_size" in head)
     top_k = head["selector_top_k"] if dflash2 else head["lilicorr_candidate_topk"] if lilicorr else 0
     causal = raw.get("is_causal")
@@ -94,6 +108,7 @@ def read_config(raw):
         window=net.get("sliding_window") or 0, block=block, aux_layers=aux_layers, mask_id=mask_id, is_causal=causal,
         conv=(head["conv_kernel_size"], head["conv_group_size"]) if convolves else None, top_k=top_k, lattice=head if lilicorr else None,
         domino=(head["emb_dim"], head["gru_hidden_dim"], head.get("pure_draft_prefix_len", 0)) if domino else None,
+        refiner=(head["xpress_rank"], head["xpress_rank"] * head["xpress_mlp_ratio"], head["num_jacobi_passes"]) if xpress else None,
         from_anchor=raw.get("sample_from_anchor", dspark or (domino and head.get("shift_label", False))), markov=head["markov_head_type"] if dspark else "", embed_scale=extra.get("input_embedding_scale", 1.0),
         output_multiplier=extra.get("output_multiplier", 1.0), softcap=extra.get("final_logit_softcapping"))
 
@@ -217,7 +232,7 @@ class Drafter:
         more = torch.einsum("sar,sr,sbr->sab", before_codes[before], projected, after_codes[ids])
         return logits.gather(1, ids)[:, None, :] + more
 
-    def draft(self, last_token):
+    def draft(self, last_token, token_before=None):
         """One pass over the block. Returns hidden after the final norm [B, H] and logits [B, Vd]; leaves the cache as it is."""
         start = len(self.cache[0][0])
         ids = torch.tensor([last_token] + [self.c.mask_id] * (self.c.block - 1))
@@ -233,12 +248,13 @@ class Drafter:
         logits = (hidden * self.c.output_multiplier) @ self.head.T
         if self.c.softcap is not None:
             logits = self.c.softcap * torch.tanh(logits / self.c.softcap)
+        self.block_hidden, self.token_before = hidden, last_token if token_before is None else token_before
         return hidden, logits
 
     def drafted_ids(self, hidden, logits, last_token):
         """Greedy drafts in the target's vocabulary; slot 0 speaks only when sampling from the last token."""
         first = 0 if self.c.from_anchor else 1
-        if self.c.markov or self.c.domino:
+        if self.c.adds:
             return self.in_turn(hidden[first:], logits[first:], last_token)[0]
         if self.c.top_k:
             return self.walk(self.candidates(logits[first:]), self.edges(hidden[first:], logits[first:], last_token))
@@ -249,6 +265,8 @@ class Drafter:
         """Greedy drafts by a head that has a turn for each, and the logits that each was chosen from."""
         if self.c.domino:
             return self.by_domino(hidden, logits, last_token)
+        if self.c.refiner:
+            return self.by_rounds(logits, last_token)[-1]
         path, rows, before = [], [], torch.tensor(last_token)
         for y, row in zip(hidden, logits):
             code = self.w["markov_head.markov_w1.weight"][before]
@@ -273,6 +291,29 @@ class Drafter:
             rows.append(row)
             path.append(int(row.argmax()))
         return torch.tensor(path[1:]), torch.stack(rows)
+
+    def by_rounds(self, logits, last_token):
+        """What every round makes of the block: drafts, and logits of the slots that draft. All rounds, whether drafts still change or not."""
+        name, y, lead = "refiner_head", self.block_hidden, 0 if self.c.from_anchor else 1
+        rank, _, rounds = self.c.refiner
+        ids = lambda rows: rows.argmax(-1) if self.offsets is None else rows.argmax(-1) + self.offsets[rows.argmax(-1)]
+        path, out = ids(logits), []
+        for _ in range(rounds):
+            known = [self.token_before] * lead + [last_token] + path.tolist()
+            code = self.w[f"{name}.token_embed.weight"][torch.tensor(known[:len(y)])]
+            mean = self.linear(f"{name}.down_g", y.mean(0))
+            a = self.linear(f"{name}.in_proj", torch.cat((self.linear(f"{name}.down_h", y), mean.repeat(len(y), 1), code), -1))
+            b = a.clone()
+            for c in range(rank):
+                for k in range(len(y)):
+                    for j in range(k + 1):
+                        b[k, c] += self.w[f"{name}.mix_l"][c, k, j] * a[j, c]
+            gate, up = self.linear(f"{name}.mlp_gate", b), self.linear(f"{name}.mlp_up", b)
+            c = b + self.linear(f"{name}.mlp_down", F.silu(gate) * up)
+            rows = logits + self.linear(f"{name}.readout", c)[lead:]
+            path = ids(rows)
+            out.append((path, rows))
+        return out
 
     def confidences(self, hidden, path, last_token):
         """How likely each draft of a path is accepted if those before it are, by the head that some have."""

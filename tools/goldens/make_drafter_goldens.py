@@ -73,13 +73,12 @@ def deepspec():
             "markov_head_type": "vanilla", **net_config()}
 
 
-def speculators(from_anchor, kind="dflash", architecture="DFlashDraftModel", draft_vocab=40, head=None):
-    block = 8
+def speculators(from_anchor, kind="dflash", architecture="DFlashDraftModel", draft_vocab=40, head=None, block=8, aux_layers=(1, 2, 3), **net):
     return {"architectures": [architecture], "speculators_model_type": kind, "speculators_version": "0.7.0",
-            "draft_vocab_size": draft_vocab, **(head or {}), "block_size": block, "aux_hidden_state_layer_ids": [1, 2, 3], "mask_token_id": 94,
+            "draft_vocab_size": draft_vocab, **(head or {}), "block_size": block, "aux_hidden_state_layer_ids": list(aux_layers), "mask_token_id": 94,
             "target_hidden_size": None, "sample_from_anchor": from_anchor, "sliding_window_non_causal": False, "dtype": "bfloat16",
             "transformer_layer_config": net_config(torch_dtype=..., dtype="bfloat16", rope_theta=...,
-                                                   rope_parameters={"rope_type": "default", "rope_theta": 1000.0}),
+                                                   rope_parameters={"rope_type": "default", "rope_theta": 1000.0}, **net),
             "speculators_config": {
                 "algorithm": kind, "default_proposal_method": "greedy",
                 "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": block if from_anchor else block - 1,
@@ -112,6 +111,8 @@ def variants():
             "markov_rank": 12, "markov_head_type": "gated", "confidence_head_with_markov": False}), None),
         "domino": (one_layer({"projector_type": "domino", "emb_dim": 12, "gru_hidden_dim": 20, "pure_draft_prefix_len": 1,
                               "shift_label": True}, block=5), None),
+        "speculators_xpress": (speculators(False, "xpress", "XPressSpeculator", head={"xpress_rank": 8, "xpress_mlp_ratio": 2, "num_jacobi_passes": 3},
+                                           block=6, aux_layers=[2], num_hidden_layers=1, layer_types=["full_attention"]), None),
         "lilicorr": (one_layer({"projector_type": "lilicorr", **LILICORR}), None),
     }
 
@@ -186,6 +187,16 @@ def random_weights(raw, config, seed):
         matrix("prefix_gru.weight_hh_l0", 3 * state, state)
         matrix("embed_proj.0.weight", width, h + state, 2.0)
         matrix("embed_proj.2.weight", net["vocab_size"], width, 4.0)
+    if config.refiner:
+        (rank, inner, _), name = config.refiner, "refiner_head."
+        matrix(f"{name}token_embed.weight", net["vocab_size"], rank, 2 * rank**0.5)
+        matrix(f"{name}down_h.weight", rank, h)
+        matrix(f"{name}down_g.weight", rank, h, 2.0)
+        matrix(f"{name}in_proj.weight", rank, 3 * rank, 1.5)
+        out.append(weight(f"{name}mix_l", (rank, config.block, config.block), dtype, 0.6 * UNIT))
+        for part, rows, columns in (("gate", inner, rank), ("up", inner, rank), ("down", rank, inner)):
+            matrix(f"{name}mlp_{part}.weight", rows, columns)
+        matrix(f"{name}readout.weight", raw["draft_vocab_size"], rank, 2.0)
     if "Qwen3DSparkModel" in raw["architectures"]:
         matrix("embed_tokens.weight", net["vocab_size"], h, h**0.5)
         matrix("lm_head.weight", net["vocab_size"], h, 3.0)
@@ -285,7 +296,9 @@ class Margins:
     def see_draft(self, drafter, hidden, logits, last_token):
         """With a selector, its candidates and their order, and every choice of the walk, must be clear."""
         hidden, logits = hidden[-drafter.c.drafts:], logits[-drafter.c.drafts:]
-        if drafter.c.markov or drafter.c.domino:
+        if drafter.c.refiner:
+            logits = torch.cat([rows for _, rows in drafter.by_rounds(logits, last_token)])
+        elif drafter.c.adds:
             logits = drafter.in_turn(hidden, logits, last_token)[1]
         if not drafter.c.top_k:
             self.draft = min(self.draft, margin(logits))
@@ -305,11 +318,11 @@ def draft_call(prefix, drafter, new_ids, features, last_token, margins, out):
     """Append the features of `new_ids`, then draft from `last_token`; a second path without a cache must agree."""
     context = drafter.context(features)
     drafter.extend(context)
-    hidden, logits = drafter.draft(last_token)
+    hidden, logits = drafter.draft(last_token, new_ids[-1])
     drafted = drafter.drafted_ids(hidden, logits, last_token)
     margins.see_draft(drafter, hidden, logits, last_token)
     speaking = (hidden[-drafter.c.drafts:], logits[-drafter.c.drafts:])
-    if drafter.c.markov or drafter.c.domino:
+    if drafter.c.adds:
         out[f"{prefix}.logits_in_turn"] = drafter.in_turn(*speaking, last_token)[1]
     if drafter.c.markov:
         out[f"{prefix}.confidences"] = drafter.confidences(speaking[0], drafted, last_token)
@@ -349,7 +362,7 @@ def greedy_run(drafter, target, prompt, margins):
     drafter.reset()
     drafter.extend(drafter.context(features))
     while len(output) < OUTPUT:
-        draft_hidden, draft_logits = drafter.draft(output[-1])
+        draft_hidden, draft_logits = drafter.draft(output[-1], (prompt + output)[-2])
         last_token = output[-1]
         drafted = drafter.drafted_ids(draft_hidden, draft_logits, last_token).tolist()
         start = len(prompt) + len(output) - 1
@@ -400,11 +413,30 @@ def values(name, drafter, target):
 @torch.no_grad()
 def check_matters(name, raw, change, stored, target, out):
     """The feature the variant is about must change the draft, or the golden would prove nothing."""
+    if read_config(raw).refiner:
+        check_rounds(name, raw, stored, target, out)
     if conv := read_config(raw).conv:
         alone = {n: torch.cat((t[:, :1], torch.zeros_like(t[:, 1:])), 1) if n.endswith("base_kernel") else t for n, t in stored.items()}
         check_moves(f"{name}: without the other taps of {conv}", raw, alone, target, out)
     if change is not None:
         check_moves(f"{name}: with {change}", {**raw, **change}, stored, target, out)
+
+
+def check_rounds(name, raw, stored, target, out):
+    """Of the refiner: later rounds, the token before the last one, and each of its parts."""
+    def rows(tensors, token_before=None):
+        drafter = make_drafter(raw, tensors, target)
+        drafter.extend(drafter.context(target(out["prompt_ids"].tolist(), drafter.c.aux_layers)[0]))
+        before = int(out["prompt_ids"][-1]) if token_before is None else token_before
+        logits = drafter.draft(int(out["call1.anchor"]), before)[1][-drafter.c.drafts:]
+        return drafter.by_rounds(logits, int(out["call1.anchor"]))
+
+    rounds, expected = rows(stored), out["call1.logits_in_turn"]
+    assert (rounds[0][0] != rounds[-1][0]).sum() >= 2, f"{name}: one round says it all"
+    assert float((rows(stored, 17)[-1][1] - expected).abs().max()) > 0.1, f"{name}: the token before does not matter"
+    for part in ("down_h.weight", "down_g.weight", "mix_l", "mlp_gate.weight"):
+        changed = {n: torch.zeros_like(t) if n == f"refiner_head.{part}" else t for n, t in stored.items()}
+        assert float((rows(changed)[-1][1] - expected).abs().max()) > 0.1, f"{name}: {part} does not matter"
 
 
 def check_moves(what, raw, stored, target, out):

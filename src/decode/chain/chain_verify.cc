@@ -111,6 +111,8 @@ void ChainDecoder::finish_span(size_t index, const StepPlan& plan, SlotTable& sl
   if (!chain && outcome.cut) {
     --work.committed;
     slot.last_token = span.prompt[span.n_rows - 1];
+  } else if (!chain) {
+    slot.token_before = span.prompt[span.n_rows - 1];
   }
   slot.length = (chain ? slot.length : span.start) + work.committed;
   slot.replays = work.state.replays_after(work.n_rows, work.committed);

@@ -17,9 +17,9 @@ int32_t widest_block(const DflashConfig& config) { return std::min(config.max_wi
 int32_t width_of(const DflashConfig& config, const DflashOptions& options) {
   return options.width == 0 ? widest_block(config) : options.width;
 }
-// A head that has a turn for each position has no tokens of a tree to offer.
+// A head whose drafts depend on all before them has no tokens of a tree to offer.
 int32_t branches_of(const DflashConfig& config, const DflashOptions& options) {
-  return options.passes == 1 && !config.in_turn() ? options.branches : 0;
+  return options.passes == 1 && !config.drafts_chains() ? options.branches : 0;
 }
 
 }  // namespace
@@ -60,13 +60,13 @@ DflashProposer::DflashProposer(std::unique_ptr<DflashDrafter> drafter, Ops& ops,
     fail(std::to_string(options_.passes) +
          " denoising passes asked for; this drafter chooses among candidates, which takes one");
   }
-  if (options_.passes > 1 && config.in_turn()) {
-    fail(std::to_string(options_.passes) +
-         " denoising passes asked for; this drafter chooses drafts one after the other, which takes one");
+  const std::string way = config.refiner ? "chooses all drafts again in rounds" : "chooses drafts one after the other";
+  if (options_.passes > 1 && config.drafts_chains()) {
+    fail(std::to_string(options_.passes) + " denoising passes asked for; this drafter " + way + ", which takes one");
   }
-  if (config.in_turn() && options_.branches != DflashOptions::kDefaultBranches && options_.branches != 0) {
-    fail(std::to_string(options_.branches) +
-         " branches asked for; this drafter chooses drafts one after the other: a chain, which 0 or the default give");
+  if (config.drafts_chains() && options_.branches != DflashOptions::kDefaultBranches && options_.branches != 0) {
+    fail(std::to_string(options_.branches) + " branches asked for; this drafter " + way +
+         ": a chain, which 0 or the default give");
   }
   if (options_.branches < 0 || options_.branches >= kMaxWidth) {
     fail(std::to_string(options_.branches) + " branches asked for; expected 0 to " + std::to_string(kMaxWidth - 1));
@@ -103,6 +103,13 @@ void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
     steps_.reserve(limits.max_slots);
     before_.reserve(kLogitRows);
   }
+  if (BlockRefiner* const refiner = drafter_->refiner()) {
+    refiner->reserve(ops_, kLogitRows);
+    refined_ = std::make_unique<LogitsBuffer>(ops_, kLogitRows, drafter_->config().draft_vocab);
+    before_.reserve(kLogitRows);
+    refined_rows_.reserve(kLogitRows);
+    places_.reserve(limits.max_slots);
+  }
   if (drafter_->confidence() != nullptr) drafter_->confidence()->reserve(ops_, kLogitRows);
   requests_.reserve(kLogitRows);
   asked_.reserve(kLogitRows);
@@ -131,7 +138,7 @@ void DflashProposer::propose(std::span<ChainSpan> spans, SlotTable& slots) {
     Block& block = blocks_.emplace_back();
     block.span = &span;
     const Slot& slot = slots[span.slot];
-    block.tree = span.branches > 0 && drafter_->in_turn() == nullptr && distributions_.of(span.slot) == nullptr &&
+    block.tree = span.branches > 0 && !drafter_->config().drafts_chains() && distributions_.of(span.slot) == nullptr &&
                  slot.constraint == nullptr;
     // Whether a draft is verified may depend on the one after it, which rejection forbids.
     block.rated =
@@ -159,12 +166,13 @@ void DflashProposer::fill_batch() {
     const ChainSpan& span = *block.span;
     batch_->begin_sequence(span.pages, span.context_begin);
     const int32_t rows = from_anchor ? span.draft_rows - 1 : span.draft_rows;
-    const bool whole = block.tree || sees_blocks();
+    const bool refines = drafter_->refiner() != nullptr;  // and reads the last token's row
+    const bool whole = block.tree || fills_whole_blocks();
     const int32_t looked_at = whole ? span.draft_rows : span.width;
     const int32_t last = from_anchor ? looked_at - 1 : looked_at;
     for (int32_t r = 0; r < rows; ++r) {
       batch_->add_row(span.ids[r], span.start + r, span.start + rows);
-      if (r < last && (from_anchor || r > 0)) {
+      if (r < last && (from_anchor || refines || r > 0)) {
         batch_->want_output();
         ++block.n_outputs;
       }
@@ -192,6 +200,8 @@ void DflashProposer::run_pass(SlotTable& slots) {
     } else if (rows > 0 && drafter_->in_turn() != nullptr) {
       drafter_->head(outputs, logits_->rows(rows));
       choose_in_turn(blocks, slots, outputs, logits_->rows(rows));
+    } else if (rows > 0 && drafter_->refiner() != nullptr) {
+      refine_drafts(blocks, slots, outputs);
     } else if (rows > 0 && highest) {
       drafter_->head_argmax(outputs, entries_.device());
       choose_highest(blocks, entries_.download(rows));

@@ -43,7 +43,7 @@ class DflashProposer final : public Proposer {
   int32_t max_width() const override { return options_.width; }
   int32_t max_branches() const override;
   bool reads_newest() const override { return sees_blocks(); }
-  bool fills_whole_blocks() const override { return sees_blocks(); }
+  bool fills_whole_blocks() const override { return sees_blocks() || drafter_->refiner() != nullptr; }
   bool adapts_width() const override { return adapts_; }
   std::span<const AuxLayer> aux_layers() const override { return drafter_->aux_layers(); }
   int32_t aux_width() const override { return drafter_->aux_width(); }
@@ -70,6 +70,7 @@ class DflashProposer final : public Proposer {
     bool known[kMaxWidth] = {};         // by draft index 1..width-1
     float confidence[kMaxWidth] = {};   // of this pass
     int32_t candidate[kMaxWidth] = {};  // of this pass
+    int32_t fixed = 0;                  // first drafts that no round of a refiner changes any more
   };
 
   /// Whether the drafter's selector does.
@@ -82,6 +83,10 @@ class DflashProposer final : public Proposer {
   void fill_batch();
   /// Drafts whose logits depend on the one before, of all blocks together, position by position.
   void choose_in_turn(std::span<Block> blocks, SlotTable& slots, Tensor hidden, Tensor logits);
+  /// Drafts of a refiner: of all blocks together, and again until none changes.
+  void refine_drafts(std::span<Block> blocks, SlotTable& slots, Tensor hidden);
+  /// Asks about all drafts that may change, whose logits stand one after the other, and takes the answers.
+  void ask_open(std::span<Block> blocks, SlotTable& slots, Tensor logits);
   /// What the confidence head says of the drafts that choose_in_turn() has made.
   void rate_drafts(std::span<Block> blocks, Tensor hidden);
   bool needs_logits(const Block& block, const Slot& slot) const;
@@ -108,7 +113,10 @@ class DflashProposer final : public Proposer {
   DeviceArray<int32_t> block_slots_;
   std::vector<int32_t> host_block_slots_;
   std::vector<InTurnHead::Step> steps_;
-  std::vector<int32_t> before_;  // the token before each row of the logits
+  std::vector<int32_t> before_;  // the token before each row of the logits, or of a refiner's blocks
+  std::vector<BlockRefiner::Block> places_;
+  std::vector<int32_t> refined_rows_;      // of a refiner's blocks
+  std::unique_ptr<LogitsBuffer> refined_;  // what it makes of logits_, which all rounds begin with
   std::vector<Block> blocks_;
   std::vector<RowRequest> requests_;
   struct Asked {

@@ -112,6 +112,7 @@ void SpanWalk::take(const RowChoice& choice) {
   if (slot_->params.wants_logprobs()) logprobs_[result.n_tokens] = choice.logprobs;
   if (input_.path != nullptr) input_.path[result.n_tokens] = row_;
   result.tokens[result.n_tokens++] = token;
+  slot_->token_before = slot_->last_token;
   slot_->last_token = token;
   if (slot_->constraint != nullptr) slot_->constraint->advance(token);
   if (slot_->params.has_penalties()) slot_->counts.add_answer(token);

@@ -76,6 +76,7 @@ DflashDrafter::DflashDrafter(const Model& target, DflashConfig config, WeightBin
   if (config_.own_vocabulary || config_.may_own_vocabulary) bind_vocabulary(binder);
   if (config_.markov) bind_markov(binder);
   if (config_.domino) in_turn_ = std::make_unique<DominoHead>(binder, find_prefix(binder), config_, embedding());
+  if (config_.refiner) refiner_ = std::make_unique<BlockRefiner>(binder, find_prefix(binder), config_);
   if (config_.selector || config_.lattice) bind_selector(binder);
   if (!own_head_ && !is_tied()) quantised_head_ = ops_.repack(target_.head_weight(), Products::kPropose);
 }
@@ -198,7 +199,8 @@ void DflashDrafter::head_argmax(Tensor hidden, int32_t* entries) const {
 size_t DflashDrafter::bytes_read() const {
   return stack_.weight_bytes() + feature_projection_->bytes() + context_kv_->bytes() + head_weight().bytes() +
          (selector_ ? selector_->bytes_read() : 0) +
-         (in_turn_ ? in_turn_->bytes_read() * static_cast<size_t>(config_.max_width() - 1) : 0);
+         (in_turn_ ? in_turn_->bytes_read() * static_cast<size_t>(config_.max_width() - 1) : 0) +
+         (refiner_ ? refiner_->bytes_read() * static_cast<size_t>(refiner_->rounds()) : 0);
 }
 
 }  // namespace ashlar

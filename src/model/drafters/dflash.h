@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "model/drafters/dflash_config.h"
+#include "model/drafters/heads/block_refiner.h"
 #include "model/drafters/heads/candidate_head.h"
 #include "model/drafters/heads/confidence_head.h"
 #include "model/drafters/heads/in_turn_head.h"
@@ -50,6 +51,8 @@ class DflashDrafter {
 
   /// Adds to logits what the tokens before each position say; null: the drafter has none. The same rows.
   InTurnHead* in_turn() { return in_turn_.get(); }
+  /// The same for all positions together, in rounds; null: the drafter has none. Its rows are all of a block's.
+  BlockRefiner* refiner() { return refiner_.get(); }
   /// How likely each draft is to be accepted if those before it are, by codes(); null: the drafter does not say. The
   /// same rows.
   ConfidenceHead* confidence() { return confidence_.get(); }
@@ -85,6 +88,7 @@ class DflashDrafter {
   std::unique_ptr<Weight> quantised_head_;
   std::unique_ptr<CandidateHead> selector_;
   std::unique_ptr<InTurnHead> in_turn_;
+  std::unique_ptr<BlockRefiner> refiner_;
   const Weight* codes_ = nullptr;  // of in_turn_, where there is a confidence head
   std::unique_ptr<ConfidenceHead> confidence_;
   std::vector<int32_t> id_map_;

@@ -32,6 +32,13 @@ struct DominoConfig {
   int32_t pure = 0;   ///< drafts at the begin of the block to whose logits nothing is added
 };
 
+/// A head that adds to the logits of all positions what the newest drafts before them say, in rounds.
+struct RefinerConfig {
+  int32_t rank = 0;    ///< of a token's code, and of all that is between
+  int32_t inner = 0;   ///< of its MLP
+  int32_t rounds = 0;  ///< at most
+};
+
 /// A head that chooses among candidates by a small transformer over all of a block.
 struct LatticeConfig {
   int32_t top_k = 0;   ///< candidates of a position
@@ -62,6 +69,7 @@ struct DflashConfig {
   std::optional<LatticeConfig> lattice;    ///< the same
   std::optional<MarkovConfig> markov;      ///< of heads that choose one draft after the other
   std::optional<DominoConfig> domino;      ///< the same
+  std::optional<RefinerConfig> refiner;    ///< of heads that choose all drafts of a block again in rounds
   bool may_own_vocabulary = false;         ///< may bring embed_tokens and lm_head
   bool tied_head = false;                  ///< an embedding of its own without a head is the head as well
   bool own_vocabulary = false;             ///< brings embed_tokens, lm_head, d2t and t2d (speculators)
@@ -71,6 +79,8 @@ struct DflashConfig {
 
   /// Whether its drafts are chosen one after the other.
   bool in_turn() const { return markov.has_value() || domino.has_value(); }
+  /// Whether they depend on all drafts before them, so that they are a chain.
+  bool drafts_chains() const { return in_turn() || refiner.has_value(); }
   /// Rows of a verify pass at the trained block size: the last token and every draft.
   int32_t max_width() const { return block_size + (sample_from_anchor ? 1 : 0); }
 };

@@ -14,7 +14,9 @@ namespace {
 
 constexpr int64_t kMaxRank = 1 << 14;
 constexpr int64_t kMaxLatticeLayers = 64;
-constexpr double kMaxMlpRatio = 16;
+constexpr int64_t kMaxMlpRatio = 16;
+constexpr int64_t kMaxRounds = 64;
+constexpr int32_t kUsualRounds = 6;
 
 /// Values that some heads' checkpoints lack.
 struct HeadDefaults {
@@ -24,6 +26,7 @@ struct HeadDefaults {
   int32_t domino_width = 0, domino_state = 0;  // as the sizes above
   int32_t domino_pure = 0;
   bool domino_from_anchor = false;
+  int32_t refiner_ratio = 0;  // as the sizes above
 };
 
 // What a head needs to know, from where its checkpoints have it: `inner` first, then `outer`.
@@ -133,7 +136,28 @@ void read_domino(const HeadFields& fields, const HeadDefaults& defaults, DflashC
   config.domino = domino;
 }
 
-constexpr HeadDefaults kSpeculatorsDefaults = {2, 16, 256, 16, "vanilla", true, 256, 1024, 1, true};
+// Speculators says how much wider the MLP is, the method's own checkpoints how wide.
+void read_xpress(const HeadFields& fields, const HeadDefaults& defaults, DflashConfig& config) {
+  if (config.output_multiplier != 1) fields.fail("output_multiplier", "1, with this head");
+  if (config.block_size > kMaxConvTaps) {
+    fields.fail("block_size", "at most " + std::to_string(kMaxConvTaps) + ", with this head");
+  }
+  const char* const block = "xpress_block_size";
+  if (fields.is_set(block) && fields.integer(block, kMaxConvTaps, 0) != config.block_size) {
+    fields.fail(block, "the drafter's own, " + std::to_string(config.block_size));
+  }
+  const bool in_speculators = defaults.refiner_ratio > 0;
+  RefinerConfig refiner;
+  refiner.rank = fields.integer("xpress_rank", kMaxRank, defaults.rank);
+  refiner.inner = in_speculators
+                      ? refiner.rank * fields.integer("xpress_mlp_ratio", kMaxMlpRatio, defaults.refiner_ratio)
+                      : fields.integer("xpress_mlp_hidden", kMaxRank, 0);
+  refiner.rounds = fields.integer(in_speculators ? "num_jacobi_passes" : "xpress_num_passes", kMaxRounds, kUsualRounds);
+  config.refiner = refiner;
+  config.may_own_vocabulary = true;
+}
+
+constexpr HeadDefaults kSpeculatorsDefaults = {2, 16, 256, 16, "vanilla", true, 256, 1024, 1, true, 2};
 
 void design_plain(DflashConfig&) {}
 
@@ -160,6 +184,7 @@ constexpr Head kHeads[] = {
     {"dspark", "Qwen3DSparkModel", read_dspark, nullptr},
     {"lilicorr", "LiLiCorrDraftModel", read_lilicorr, nullptr, false},
     {"domino", "DominoDraftModel", read_domino, nullptr},
+    {"xpress", "Qwen3XPressModel", read_xpress, nullptr},
 };
 
 const Head* find_head(const std::string& name) {

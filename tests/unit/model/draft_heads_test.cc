@@ -37,7 +37,8 @@ TEST(DraftHeads, AreNamedByProjectorOrArchitecture) {
 
 TEST(DraftHeads, OtherOnesAreRefusedWithTheNamesOfThoseThatAreKnown) {
   refuse(with_head(R"({"projector_type":"other"})"),
-         {"projector_type", "other", "\"dflash\" or \"dflash2\" or \"dspark\" or \"lilicorr\" or \"domino\""});
+         {"projector_type", "other",
+          "\"dflash\" or \"dflash2\" or \"dspark\" or \"lilicorr\" or \"domino\" or \"xpress\""});
   refuse(with_head(R"({"projector_type":3})"), {"projector_type", "a string"});
   refuse(speculators(R"({"speculators_model_type":"peagle"})"),
          {"speculators_model_type", "peagle", "\"dflash\"", "\"dflash2\""});
