@@ -130,8 +130,8 @@ std::string warning_about_pulled(const hub::RepoRef& ref, hub::Role role) {
   const hub::CachedSnapshot here = find_pulled(ref, role);
   if (here.missing.empty()) return {};
   return hub::name_of(ref) + " holds no " + hub::list_of_missing(here.missing) +
-         ", without which it cannot be loaded; expected config.json, tokenizer.json and model.safetensors or its "
-         "shards with their index";
+         ", without which it cannot be loaded; expected config.json, tokenizer.json or tokenizer.model, and "
+         "model.safetensors or its shards with their index";
 }
 
 }  // namespace ashlar

@@ -65,7 +65,7 @@ std::vector<std::string> missing_files(const fs::path& snapshot, Role role) {
     if (!file_exists(snapshot / file)) missing.push_back(file);
   };
   need("config.json");
-  if (role == Role::kModel) need("tokenizer.json");
+  if (role == Role::kModel && !file_exists(snapshot / "tokenizer.model")) need("tokenizer.json");
   if (file_exists(snapshot / "model.safetensors")) return missing;
   const bool indexed = file_exists(snapshot / kIndex);
   const std::vector<std::string> shards = indexed ? shards_of(snapshot / kIndex) : announced_shards(snapshot);

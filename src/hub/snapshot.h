@@ -12,10 +12,10 @@ namespace ashlar::hub {
 /// What a repository is wanted for. A drafter needs no tokenizer: it speaks its model's tokens.
 enum class Role { kModel, kDrafter };
 
-/// What a snapshot lacks of config.json, tokenizer.json and the weights, which are those that the index names, or else
-/// model.safetensors; of shards without their index, the index and those that their own names imply. Empty: it can be
-/// loaded. Other files, such as chat templates, are not in every repository: their lack is not seen. An index that is
-/// wrong names nothing here: the loader says why.
+/// What a snapshot lacks of config.json, tokenizer.json (or tokenizer.model) and the weights, which are those that the
+/// index names, or else model.safetensors; of shards without their index, the index and those that their own names
+/// imply. Empty: it can be loaded. Other files, such as chat templates, are not in every repository: their lack is not
+/// seen. An index that is wrong names nothing here: the loader says why.
 std::vector<std::string> missing_files(const std::filesystem::path& snapshot, Role role);
 
 /// "a, b and 17 more": the first few of them, for messages.

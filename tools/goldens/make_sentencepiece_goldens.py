@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/data/tokenizer/sentencepiece.json: tiny SentencePiece BPE models trained on our own words, and what the Python package
-`sentencepiece` makes of the strings of make_tokenizer_goldens.py (checksums as there).
+`sentencepiece` makes of the strings of make_tokenizer_goldens.py (checksums as there). And tokenizer.model, a smaller unigram model as
+the package stores it, with tokenizer_model.json, which has the checksums of every fourth string.
 
     pip install sentencepiece==0.2.3
     make_sentencepiece_goldens.py OUTPUT_FOLDER STRINGS_JSON
@@ -51,8 +52,30 @@ def strings(path):
         yield entry[0] * entry[1] if isinstance(entry, list) else entry
 
 
+def train_unigram():
+    lines = [line for text in TRAINING_TEXT for line in text.split("\n") if line.strip() and line.isascii()]
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines * 3), model_writer=model, model_type="unigram", vocab_size=130, character_coverage=0.98,
+        normalization_rule_name="identity", user_defined_symbols=["<turn>", "->"], hard_vocab_limit=False, minloglevel=2, num_threads=1)
+    return model.getvalue()
+
+
+def write_model(folder, texts):
+    stored = train_unigram()
+    model = sentencepiece.SentencePieceProcessor(model_proto=stored)
+    chosen = [i for i in range(0, len(texts), 4) if "\0" not in texts[i]]
+    ids = [model.encode(texts[i]) for i in chosen]
+    (folder / "tokenizer.model").write_bytes(stored)
+    made = {"strings": len(chosen), "crc": "".join(crc(i)[6:] for i in ids) + crc([i for part in ids for i in part]),
+            # Hugging Face's packages, and so we, write the unknown token as it is called.
+            "decoded": [model.decode(i).replace(" \u2047 ", "<unk>") for i in ids[:20]]}
+    (folder / "tokenizer_model.json").write_text(json.dumps(made, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
 def main():
     folder, texts = Path(sys.argv[1]), list(strings(Path(sys.argv[2])))
+    write_model(folder, texts)
     made = {}
     for name, prefix in STYLES.items():
         model = train(prefix)

@@ -8,6 +8,7 @@
 #include "io/mapped_file.h"
 #include "text/tokenizer/detokenizer.h"
 #include "text/tokenizer/gguf/gguf_tokenizer.h"
+#include "text/tokenizer/sentencepiece/sentencepiece_tokenizer.h"
 #include "text/tokenizer/tokenizer_parts.h"
 #include "text/tokenizer/utf8.h"
 
@@ -102,7 +103,8 @@ void Tokenizer::Parts::add_tokens(const JsonNode& node) {
     for (const text::AddedToken& token : added) {
       if (token.special != special) continue;
       auto& patterns = token.normalized ? normalized : raw;
-      patterns.push_back({token.normalized ? normalizer.normalize(token.content) : token.content, token});
+      const bool as_it_is = !token.normalized || token.literal;
+      patterns.push_back({as_it_is ? token.content : normalizer.normalize(token.content), token});
       bytes += patterns.back().text.size();
       if (bytes > kMaxAddedBytes) {
         node.fail("the tokens take more than " + std::to_string(kMaxAddedBytes) +
@@ -130,16 +132,25 @@ Tokenizer Tokenizer::from_json(std::string_view text, std::string_view name) {
 }
 
 Tokenizer Tokenizer::from_model(const std::filesystem::path& model) {
-  if (!is_gguf(model)) {
-    if (!file_exists(model / "tokenizer.json")) {
-      throw Error("tokenizer",
-                  model.string() +
-                      " has no tokenizer.json; expected that of the model: fetch it from the model's "
-                      "repository, or write it by transformers' AutoTokenizer and save_pretrained(FOLDER)");
-    }
-    return from_file(model / "tokenizer.json");
+  if (is_gguf(model)) return from_root(text::gguf_tokenizer_json(open_gguf_metadata(model)), model.string());
+  if (file_exists(model / "tokenizer.json")) return from_file(model / "tokenizer.json");
+  const std::filesystem::path pieces = model / "tokenizer.model";
+  if (!file_exists(pieces)) {
+    throw Error("tokenizer",
+                model.string() +
+                    " has neither tokenizer.json nor tokenizer.model; expected one of the model's: fetch it from the "
+                    "model's repository, or write it by transformers' AutoTokenizer and save_pretrained(FOLDER)");
   }
-  return from_root(text::gguf_tokenizer_json(open_gguf_metadata(model)), model.string());
+  const auto object = [&](const char* name) {
+    return file_exists(model / name) ? read_json_file(model / name, RepeatedKeys::kLastHolds) : Json();
+  };
+  const Json root = as_tokenizer([&] {
+    const std::string bytes = read_text_file(pieces, kMaxFileBytes);
+    return text::sentencepiece_tokenizer_json(text::parse_sentencepiece(bytes, pieces.string()),
+                                              object("tokenizer_config.json"), object("added_tokens.json"),
+                                              pieces.string());
+  });
+  return from_root(root, pieces.string());
 }
 
 Tokenizer Tokenizer::from_root(const Json& root, const std::string& file) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Text to token ids and back, as the tokenizer.json of a Hugging Face model folder or a GGUF file describes it.
+// Text to token ids and back, as a Hugging Face model folder (tokenizer.json or tokenizer.model) or a GGUF file
+// describes it.
 
 #include <cstdint>
 #include <filesystem>
@@ -30,7 +31,8 @@ class Tokenizer {
   /// Reads a tokenizer.json of at most 128 MiB. Throws Error("tokenizer", ...) that names the file and the field when
   /// it is not valid or asks for something that is not supported.
   static Tokenizer from_file(const std::filesystem::path& tokenizer_json);
-  /// Of a model: its folder's tokenizer.json, or the metadata of a GGUF file.
+  /// Of a model: its folder's tokenizer.json, or where that is missing its tokenizer.model (SentencePiece) with what
+  /// tokenizer_config.json and added_tokens.json add; or the metadata of a GGUF file.
   static Tokenizer from_model(const std::filesystem::path& model);
   /// The same as from_file from memory; `name` stands for the file in errors.
   static Tokenizer from_json(std::string_view text, std::string_view name);

@@ -39,26 +39,30 @@ Unigram::Unigram(const JsonNode& model)
   for (size_t i = 0; i < entries.size(); ++i) {
     const Json& entry = entries[i];
     const auto fail = [&](const std::string& what) { node.fail("entry " + std::to_string(i) + " " + what); };
-    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number()) {
+    const bool takes_part = entry.is_array() && entry.size() == 2 && !entry[1].is_null();
+    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || (takes_part && !entry[1].is_number())) {
       fail("is not [spelling, score]");
     }
     const auto& spelling = entry[0].get_ref<const std::string&>();
     if (spelling.empty() || spelling.size() > kMaxToken) {
       fail("has " + std::to_string(spelling.size()) + " bytes; expected 1 to " + std::to_string(kMaxToken));
     }
-    const auto score = entry[1].get<double>();
+    const auto score = takes_part ? entry[1].get<double>() : 0.0;
     if (!std::isfinite(score)) fail("has a score that is not finite");
     if (!vocabulary_.add(spelling, static_cast<int32_t>(i))) {
       fail("is '" + for_message(spelling) + "', as entry " + std::to_string(*vocabulary_.find(spelling)) + " is");
     }
+    if (!takes_part) continue;
+    least = tokens_.empty() ? score : std::min(least, score);
     tokens_.push_back({{}, score, static_cast<int32_t>(i)});
-    least = i == 0 ? score : std::min(least, score);
   }
   if (model.has("unk_id")) {
-    unknown_ = static_cast<int32_t>(model.index("unk_id", static_cast<int64_t>(tokens_.size())));
+    unknown_ = static_cast<int32_t>(model.index("unk_id", static_cast<int64_t>(entries.size())));
   }
   unknown_score_ = least - kUnknownPenalty;
-  for (size_t i = 0; i < tokens_.size(); ++i) tokens_[i].spelling = vocabulary_[i].spelling;  // which stay from here on
+  for (Token& token : tokens_) {
+    token.spelling = vocabulary_[static_cast<size_t>(token.id)].spelling;  // which stay from here on
+  }
   std::ranges::sort(tokens_, {}, &Token::spelling);
   for (const Token& token : tokens_) ++first_bytes_[size_t{byte_at(token.spelling, 0)} + 1];
   for (size_t byte = 0; byte < 256; ++byte) {

@@ -18,7 +18,8 @@ namespace ashlar::text {
 
 class Unigram final : public TokenModel {
  public:
-  /// Reads the `model` section: `vocab` of [spelling, score], whose places are the ids, `unk_id` and `byte_fallback`.
+  /// Reads the `model` section: `vocab` of [spelling, score], whose places are the ids, `unk_id` and `byte_fallback`. A
+  /// score of null says that no text has the token.
   /// Throws Error for an entry that is none of these, spellings that are there twice, empty or longer than 256 bytes,
   /// and an `unk_id` outside of the vocabulary.
   explicit Unigram(const JsonNode& model);

@@ -8,6 +8,7 @@
 #include "text/tokenizer/bpe.h"
 #include "text/tokenizer/gguf/gguf_pre_tokenizers.h"
 #include "text/tokenizer/gguf/gguf_tokens.h"
+#include "text/tokenizer/sentencepiece/space_steps.h"
 #include "text/tokenizer/token_table.h"
 #include "text/tokenizer/utf8.h"
 
@@ -16,7 +17,6 @@ namespace {
 
 constexpr const char* kAddSpacePrefix = "tokenizer.ggml.add_space_prefix";
 constexpr size_t kMaxMerges = 4 * static_cast<size_t>(kMaxVocabulary);
-constexpr const char* kSpace = "\xE2\x96\x81";  // U+2581, which SentencePiece writes for a space
 
 // Vocabulary and added tokens. Unused tokens are rows of the embedding that no text has.
 void add_vocabulary(const GgufTokens& tokens, const std::vector<int64_t>& types, Json& root) {
@@ -100,16 +100,9 @@ Json byte_level_bpe(const GgufTokens& tokens) {
 // What the kinds made from SentencePiece share: a space is a character like any other, and what the vocabulary lacks is
 // bytes.
 Json spaces_and_bytes(const GgufTokens& tokens, const std::vector<int64_t>& types, bool adds_prefix) {
-  Json normalizers = Json::array();
-  if (adds_prefix) normalizers.push_back({{"type", "Prepend"}, {"prepend", kSpace}});
-  normalizers.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}});
-  Json decoders = Json::array({{{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}},
-                               {{"type", "ByteFallback"}},
-                               {{"type", "Fuse"}}});
-  if (adds_prefix) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1U}, {"stop", 0U}});
   Json root{{"model", {{"type", "BPE"}, {"byte_fallback", true}, {"fuse_unk", true}}},
-            {"normalizer", {{"type", "Sequence"}, {"normalizers", std::move(normalizers)}}},
-            {"decoder", {{"type", "Sequence"}, {"decoders", std::move(decoders)}}},
+            {"normalizer", space_normalizer(Json::array(), adds_prefix)},
+            {"decoder", space_decoder(adds_prefix)},
             {"post_processor", post_processor(tokens, /*adds_bos=*/true)}};
   add_vocabulary(tokens, types, root);
   const auto unknown = tokens.id("unknown");

@@ -8,11 +8,9 @@
 #include <vector>
 
 #include "io/weights/gguf.h"
+#include "text/tokenizer/sentencepiece/token_type.h"
 
 namespace ashlar::text {
-
-/// How a token is meant (tokenizer.ggml.token_type).
-enum TokenType : int64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
 
 /// Of one file, which must outlive it. Throws Error("tokenizer", ...) that names the file and the key.
 class GgufTokens {

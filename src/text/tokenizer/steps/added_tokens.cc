@@ -64,7 +64,8 @@ std::vector<AddedToken> read_added_tokens(const JsonNode& node) {
     token.single_word = item.flag_or("single_word", false);
     token.lstrip = item.flag_or("lstrip", false);
     token.rstrip = item.flag_or("rstrip", false);
-    token.normalized = item.flag_or("normalized", !token.special);
+    token.literal = item.flag_or("literal", false);
+    token.normalized = token.literal || item.flag_or("normalized", !token.special);
     if (token.content.empty()) continue;
     if (!contents.insert(token.content).second)
       item.fail("the token '" + for_message(token.content) + "' is listed twice");

@@ -20,6 +20,7 @@ struct AddedToken {
   bool lstrip = false;       // swallows the white space before it
   bool rstrip = false;       // swallows the white space after it
   bool normalized = false;   // matched after normalisation, its own content normalised too
+  bool literal = false;      // matched after normalisation as it is, which no tokenizer.json says
   bool special = false;
 
   /// Looks like <think>: what users and tools say never becomes such a token, special or not.
