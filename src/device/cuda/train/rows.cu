@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {
       const float s = 1 / (1 + expf(-g.v[i]));
-      to_gate.v[i] = d.v[i] * in.v[i] * s * (1 - s);
+      to_gate.v[i] = d.v[i] * in.v[i] * s / (1 + expf(g.v[i]));  // 1 - s, where little would be left of it
       to_x.v[i] = d.v[i] * s;
     }
     write(d_gate, r, c, to_gate);
