@@ -25,8 +25,7 @@ struct TrainGolden {
                             (make_network == make_eagle3_network ? "eagle3.json"
                              : make_network == make_mtp_network  ? "mtp.json"
                                                                  : "goldens.json"))),
-        variant(json["variants"][variant_name]),
-        tensors(data_folder() / "train" / "goldens.safetensors") {
+        variant(json["variants"][variant_name]) {
     read_shape();
     read_settings();
     embedding = noise("embedding", shape.vocab * shape.hidden, kUnit, 0);
@@ -99,7 +98,6 @@ struct TrainGolden {
   MakeNetwork make_network;
   Json json;
   Json variant;
-  SafetensorsFile tensors;
   TrainShape shape;
   TrainSettings settings;
   std::vector<float> embedding, head;
