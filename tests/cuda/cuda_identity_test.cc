@@ -5,6 +5,7 @@
 
 #include "cuda/on_gpu.h"
 #include "equivalence/block_suite.h"
+#include "equivalence/head_drafter.h"
 #include "equivalence/suite.h"
 
 namespace ashlar::testing {
@@ -56,6 +57,27 @@ TEST_F(IdentityOnGpu, CodesOfKeysAndValuesGiveTheSameTokensEverywhere) {
   EXPECT_GT(suite.accepted, 0U);
   blocks::expect_same_by_every_configuration(*ops_, *ops_);
 }
+
+// Of drafters whose drafts know the one before them, each way meets one of the four samplings.
+class HeadsOnGpu : public OnGpu, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(HeadsOnGpu, GiveTheSameTokensByEveryConfiguration) {
+  const HeadDrafter drafter(GetParam());
+  suite::EquivalenceSuite suite(*ops_);
+  suite.run(
+      *ops_, GetParam(),
+      [](size_t configuration, size_t sampling) {
+        return sampling == (static_cast<size_t>(__builtin_popcountll(configuration)) + configuration / 8) % 4;
+      },
+      suite::in_every_way(drafter.methods()));
+  suite.print();
+  EXPECT_GE(suite.comparisons, 400);
+  EXPECT_EQ(suite.mismatches, 0);
+  EXPECT_GT(suite.accepted, suite.ngram_accepted);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HeadsOnGpu, ::testing::Values("dflash2", "dspark", "lilicorr", "domino", "xpress"),
+                         [](const auto& test) { return test.param; });
 
 TEST_F(IdentityOnGpu, EveryConfigurationOfBlocksGivesTheSameTokens) {
   blocks::expect_same_by_every_configuration(*ops_, *ops_);

@@ -15,30 +15,11 @@
 namespace ashlar::testing {
 namespace {
 
-std::vector<Configuration> methods(const std::filesystem::path& drafter, bool has_trees) {
-  std::vector<Configuration> all;
-  const auto add = [&](const std::string& name, const DflashOptions& options) -> Configuration& {
-    Configuration& configuration = all.emplace_back();
-    configuration.name = name;
-    configuration.decoder = {"dflash", drafter, options};
-    return configuration;
-  };
-  add("width 16", {.width = 16});
-  add("width 16 in a chain", {.width = 16, .branches = 0});
-  add("width 5 in a chain", {.width = 5, .branches = 0});
-  if (has_trees) add("all branches", {.width = 16, .branches = 15});
-  add("width chosen", {}).decoder.ngram = NgramUse::kNever;
-  add("n-gram drafts wherever there are any", {}).decoder.ngram = NgramUse::kAlways;
-  add("window of 32", {.width = 16, .window = 32});
-  return all;
-}
-
 class Heads : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Heads, GiveTheSameTokensByEveryConfiguration) {
   const HeadDrafter drafter(GetParam());
-  const std::vector<Configuration> all =
-      suite::in_every_way(methods(drafter.folder(), GetParam() == "dflash2" || GetParam() == "lilicorr"));
+  const std::vector<Configuration> all = suite::in_every_way(drafter.methods());
   const auto one = make_device("cpu", {.threads = 1, .isa = {}});
   suite::EquivalenceSuite suite(*one);
   for (const int32_t threads : {1, 2}) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "equivalence/configurations.h"
 #include "golden/golden_data.h"
 #include "io/weights/safetensors_writer.h"
 #include "temp_folder.h"
@@ -20,7 +21,8 @@ class HeadDrafter {
  public:
   /// "dflash2", "dspark", "lilicorr", "domino" or "xpress". confidence: the logit around which a confidence head rates
   /// its drafts.
-  explicit HeadDrafter(const std::string& head, float confidence = 1) {
+  explicit HeadDrafter(const std::string& head, float confidence = 1)
+      : has_trees_(head == "dflash2" || head == "lilicorr") {
     const auto plain = models_folder() / "pebble-11m-dflash";
     Json config = read_json_file(plain / "config.json");
     Json& keys = config["dflash_config"];
@@ -76,6 +78,25 @@ class HeadDrafter {
     write_safetensors(folder_ / "model.safetensors", tensors);
   }
   const std::filesystem::path& folder() const { return folder_.path(); }
+
+  /// Ways to draft with it.
+  std::vector<Configuration> methods() const {
+    std::vector<Configuration> all;
+    const auto add = [&](const std::string& name, const DflashOptions& options) -> Configuration& {
+      Configuration& configuration = all.emplace_back();
+      configuration.name = name;
+      configuration.decoder = {"dflash", folder(), options};
+      return configuration;
+    };
+    add("width 16", {.width = 16});
+    add("width 16 in a chain", {.width = 16, .branches = 0});
+    add("width 5 in a chain", {.width = 5, .branches = 0});
+    if (has_trees_) add("all branches", {.width = 16, .branches = 15});
+    add("width chosen", {}).decoder.ngram = NgramUse::kNever;
+    add("n-gram drafts wherever there are any", {}).decoder.ngram = NgramUse::kAlways;
+    add("window of 32", {.width = 16, .window = 32});
+    return all;
+  }
 
  private:
   static constexpr int64_t kRank = 32, kRanks = 8, kFactor = 16;
@@ -176,6 +197,7 @@ class HeadDrafter {
     return values;
   }
 
+  bool has_trees_;
   TempFolder folder_;
   std::mt19937 random_{11};
   std::vector<Stored> stored_;
