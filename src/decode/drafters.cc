@@ -34,7 +34,8 @@ DrafterFacts facts_of_dflash(const std::filesystem::path& folder, const ModelCon
     facts.head_workspace = CandidateLattice::workspace(*config.lattice, config.stack.hidden, kLogitRows);
   }
   if (config.refiner) {
-    facts.head_workspace = BlockRefiner::workspace(*config.refiner, config.block_size, config.draft_vocab, kLogitRows);
+    facts.head_workspace = BlockRefiner::workspace(*config.refiner, config.stack.hidden, config.block_size,
+                                                   config.draft_vocab, kLogitRows);
   }
   facts.vocab = config.vocab;
   facts.own_vocabulary = config.own_vocabulary;

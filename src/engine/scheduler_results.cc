@@ -112,6 +112,7 @@ void Scheduler::count_block(Sequence& sequence, const SpanResult& span) {
 }
 
 void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLogprobs* logprobs) {
+  if (sequence.ended) return;  // its sink did not take what was reported of the prompt
   if (span.n_tokens > 0) {
     if (sequence.stats.first_token_ns == 0) sequence.stats.first_token_ns = now_ns();
     if (span.unmask_pass[0] >= 0) count_block(sequence, span);

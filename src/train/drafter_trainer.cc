@@ -37,7 +37,7 @@ double normaliser(std::span<const TrainDocument> batch, AllAnchors anchors, cons
 std::vector<float> weights_of(const BlockBatch& rows, std::span<const TokenLoss> losses, const TrainShape& shape,
                               const TrainSettings& settings) {
   if (settings.weights == PositionWeights::kDpace) {
-    return dpace_weights(rows.label_rows, losses, shape.block, settings.alpha);
+    return dpace_weights(rows.label_rows, losses, shape.block, settings.alpha, rows.lost_rows);
   }
   std::vector<float> weights;
   for (const int32_t row : rows.label_rows) {

@@ -129,6 +129,46 @@ INSTANTIATE_TEST_SUITE_P(Configurations, HiddenStates,
                                            Served{"Preempted", true, 16, 2, true, false}),
                          [](const auto& served) { return std::string(served.param.name); });
 
+// The prompt is one chunk, so that its first token is chosen in the step whose hidden states are not taken.
+TEST(HiddenStatesThatAreNotTaken, EndTheRequestAtOnce) {
+  class Full final : public EventSink {
+   public:
+    void on_prompt(const PromptEvent&) override { fail_if(of_scores); }
+    void on_hidden(const HiddenEvent&) override { fail_if(!of_scores); }
+    void on_tokens(const TokensEvent&) override { ADD_FAILURE() << "tokens after the end"; }
+    void on_end(EndEvent event) noexcept override {
+      ++ends;
+      end = std::move(event);
+    }
+    static void fail_if(bool fails) {
+      if (fails) throw std::runtime_error("no room for these rows");
+    }
+    bool of_scores = false;
+    int ends = 0;
+    EndEvent end;
+  };
+  const auto ops = make_device("cpu", {.threads = 1, .isa = {}});
+  const auto model = Model::load(*ops, models_folder() / "pebble-11m", 512);
+  Configuration configuration;
+  configuration.decoder.hidden_layers = kLayers;
+  const auto engine = open_engine(*ops, *model, configuration, 512);
+  for (const bool of_scores : {false, true}) {
+    const auto sink = std::make_shared<Full>();
+    sink->of_scores = of_scores;
+    Request request;
+    request.prompt = {5, 6, 7};
+    request.hidden_states = true;
+    if (of_scores) request.prompt_logprobs.from = 1;
+    request.max_tokens = 4;
+    request.sink = sink;
+    ASSERT_TRUE(engine->submit(std::move(request)).ok());
+    engine->wait_idle();
+    EXPECT_EQ(sink->ends, 1);
+    EXPECT_EQ(sink->end.reason, FinishReason::kError);
+    EXPECT_EQ(sink->end.error, "no room for these rows");
+  }
+}
+
 TEST(HiddenStatesWithout, AreRefused) {
   const auto ops = make_device("cpu", {.threads = 1, .isa = {}});
   const auto model = Model::load(*ops, models_folder() / "pebble-11m", 512);

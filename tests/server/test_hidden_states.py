@@ -87,6 +87,7 @@ def test_files_hold_what_is_captured(start, tmp_path):
         assert answer.status_code == 200, answer.text
         paths.append(answer.json()["kv_transfer_params"]["hidden_states_path"])
         assert os.path.dirname(paths[-1]) == str(folder)
+        assert os.stat(paths[-1]).st_mode & 0o777 == 0o600
         found, metadata = read_tensors(paths[-1])
         expected, its_metadata = read_tensors(tmp_path / "captured" / f"hs_{i % 8}.safetensors")
         assert metadata == its_metadata
@@ -96,6 +97,28 @@ def test_files_hold_what_is_captured(start, tmp_path):
     assert len(set(paths)) == 16 and sorted(paths) == sorted(str(path) for path in folder.iterdir())
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
     assert "kv_transfer_params" not in ask(server.client, DOCUMENTS[0]).json()
+
+
+def test_ids_of_a_text_are_no_wish_for_them(start, tmp_path):
+    server = start("--allow-hidden-states", str(tmp_path))
+    plain = ask(server.client, "Hello there", return_token_ids=True)
+    assert plain.status_code == 200 and plain.json()["choices"][0]["prompt_token_ids"]
+    assert "kv_transfer_params" not in plain.json() and not list(tmp_path.iterdir())
+    asked = ask(server.client, "Hello there", kv_transfer_params={}).json()
+    assert [str(path) for path in tmp_path.iterdir()] == [asked["kv_transfer_params"]["hidden_states_path"]]
+
+
+def test_what_a_killed_server_left_goes_away_and_nothing_else(start, tmp_path):
+    whole = "hidden-" + "0a" * 16 + ".safetensors"
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = tmp_path / f"{whole}.new-{ended.pid}-0"
+    others = [tmp_path / name for name in (whole, f"{whole}.new-{os.getpid()}-0", f"{whole}.new-{ended.pid}", f"{whole}.new-{ended.pid}-0.bak",
+                                           f"hidden-mine.safetensors.new-{ended.pid}-0", f"model.safetensors.new-{ended.pid}-0")]
+    for path in (left, *others):
+        path.write_bytes(b"rows")
+    start("--allow-hidden-states", str(tmp_path))
+    assert sorted(tmp_path.iterdir()) == sorted(others)
 
 
 @pytest.mark.parametrize("fields", [{"stream": True}, {"n": 2}, {"prompt": [[5], [6]]}, {"kv_transfer_params": {"include_output_tokens": True}},

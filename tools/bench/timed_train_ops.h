@@ -63,6 +63,12 @@ class TimedTrainOps final : public TrainOps {
   void silu_mul(Tensor gate, Tensor up, Tensor out) override {
     timed("silu_mul", 0, [&] { ops_->silu_mul(gate, up, out); });
   }
+  void sigmoid_mul(Tensor gate, Tensor x, Tensor out) override {
+    timed("sigmoid_mul", 0, [&] { ops_->sigmoid_mul(gate, x, out); });
+  }
+  void sigmoid_mul_gradient(Tensor d_out, Tensor gate, Tensor x, Tensor d_gate, Tensor d_x) override {
+    timed("sigmoid_mul, gradient", 0, [&] { ops_->sigmoid_mul_gradient(d_out, gate, x, d_gate, d_x); });
+  }
   void silu_mul_gradient(Tensor d_out, Tensor gate, Tensor up, Tensor d_gate, Tensor d_up) override {
     timed("silu_mul, gradient", 0, [&] { ops_->silu_mul_gradient(d_out, gate, up, d_gate, d_up); });
   }

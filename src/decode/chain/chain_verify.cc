@@ -111,6 +111,7 @@ void ChainDecoder::finish_span(size_t index, const StepPlan& plan, SlotTable& sl
   if (!chain && outcome.cut) {
     --work.committed;
     slot.last_token = span.prompt[span.n_rows - 1];
+    if (span.n_rows > 1) slot.token_before = span.prompt[span.n_rows - 2];
   } else if (!chain) {
     slot.token_before = span.prompt[span.n_rows - 1];
   }

@@ -62,12 +62,13 @@ std::optional<ApiError> Service::check(const MethodChoice& choice) const {
   return ApiError{400, "invalid_request_error", field + ": " + message, field, "", 0};
 }
 
-// As they are asked for, or as speculators' client asks, which has no words for it: the ids of one prompt and one
-// token.
+// As they are asked for, or as speculators' client asks, which has no words for it: the ids of one prompt, which it
+// sends as ids, and one token. Others who ask for the ids of a text get them without a file, which nobody would remove.
 bool Service::wants_hidden_states(const Generation& generation) const {
   if (generation.hidden_states) return true;
   return options_.hidden != nullptr && generation.return_token_ids && generation.max_tokens == 1 &&
-         generation.prompts.size() == 1 && generation.n == 1;
+         generation.prompts.size() == 1 && std::holds_alternative<TokenPrompt>(generation.prompts.front()) &&
+         generation.n == 1;
 }
 
 Parsed<std::vector<AnswerPlan>> Service::plan(const Generation& generation, const Exchange& exchange,

@@ -110,7 +110,9 @@ std::vector<Unigram::Step> Unigram::best_ways(std::string_view piece) const {
 }
 
 void Unigram::append_unknown(std::string_view text, std::vector<int32_t>& ids) const {
-  if (const auto found = vocabulary_.find(text)) return ids.push_back(*found);
+  int32_t whole = -1;
+  for_each_prefix(text, [&](const Token& token) { whole = token.spelling.size() == text.size() ? token.id : -1; });
+  if (whole >= 0) return ids.push_back(whole);
   const auto has_token = [&](char c) { return byte_tokens_[static_cast<unsigned char>(c)] >= 0; };
   if (byte_fallback_ && std::ranges::all_of(text, has_token)) {
     for (const char c : text) ids.push_back(byte_tokens_[static_cast<unsigned char>(c)]);

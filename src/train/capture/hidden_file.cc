@@ -98,8 +98,12 @@ void HiddenFile::check_metadata(const HiddenLayout& layout) const {
   const auto check = [&](const char* key, const std::string& expected) {
     const auto found = file_.metadata().find(key);
     if (found == file_.metadata().end() || found->second == expected) return;
-    fail_hidden(path_, "was captured of " + std::string(key) + " " + for_message(found->second, 60) + "; expected " +
-                           expected + "; name another folder for this target and these layers, or remove it");
+    fail_hidden(
+        path_,
+        "was captured of " + std::string(key) + " " + for_message(found->second, 60) + "; expected " + expected +
+            "; name another folder for this target and these layers, or remove it (where a server wrote it: start "
+            "that with this target and --aux-layers " +
+            layers_text(layout.layers) + ")");
   };
   check("target", layout.target);
   check("layers", layers_text(layout.layers));

@@ -16,7 +16,6 @@
 
 #include "base/error.h"
 #include "io/json.h"
-#include "io/mapped_file.h"
 
 namespace ashlar {
 namespace {
@@ -26,6 +25,7 @@ using std::chrono::milliseconds;
 
 constexpr size_t kMaxAnswer = size_t{64} << 20;  // the ids of a long prompt come back
 constexpr long kConnectMs = 10'000;
+constexpr std::chrono::minutes kClocksApart{1};  // of this machine and of a file system's server
 constexpr milliseconds kLongestPause{30'000}, kLongestLock{60'000}, kLockPoll{20};
 
 size_t append(const char* bytes, size_t /*one*/, size_t n, void* body) {
@@ -67,11 +67,11 @@ std::string words_of(long status, const std::string& body) {
   return "it answers " + std::to_string(status) + ": " + for_message(words, 400);
 }
 
-// As vLLM's connector promises: who holds the lock is writing.
-void wait_for_lock(const fs::path& path) {
+// As vLLM's connector promises: who holds the lock is writing. False: there is none.
+bool wait_for_lock(const fs::path& path) {
   const fs::path lock = path.string() + ".lock";
   const int fd = ::open(lock.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) return;
+  if (fd < 0) return false;
   milliseconds waited{0};
   bool free = false;
   for (; !free && waited < kLongestLock; waited += kLockPoll) {
@@ -79,7 +79,8 @@ void wait_for_lock(const fs::path& path) {
     if (!free) std::this_thread::sleep_for(kLockPoll);
   }
   ::close(fd);
-  if (!free) throw Error("train", lock.string() + ": is locked for longer than a minute; the server writes no end");
+  if (!free) throw HiddenServerError(lock.string() + ": is locked for longer than a minute; the server writes no end");
+  return true;
 }
 
 }  // namespace
@@ -111,6 +112,8 @@ class HiddenServer::Client {
     curl_easy_setopt(curl_, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
     curl_easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);
+    // A proxy of the environment is for other machines: it would get the key and the ids of what is asked of this one.
+    curl_easy_setopt(curl_, CURLOPT_NOPROXY, "localhost,127.0.0.1,::1");
     curl_easy_setopt(curl_, CURLOPT_CONNECTTIMEOUT_MS, kConnectMs);
     curl_easy_setopt(curl_, CURLOPT_TIMEOUT_MS, static_cast<long>(options.timeout.count()));
     curl_easy_setopt(curl_, CURLOPT_ERRORBUFFER, error_);
@@ -160,7 +163,7 @@ struct HiddenServer::State {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw Error("train", "hidden states of " + options.url + ": " + what);
+    throw HiddenServerError("hidden states of " + options.url + ": " + what);
   }
 
   // The first answer that will stay what it is.
@@ -184,7 +187,8 @@ struct HiddenServer::State {
     return name;
   }
 
-  fs::path ask(Client& client, std::span<const int32_t> ids) const {
+  ServedFile ask(Client& client, std::span<const int32_t> ids) const {
+    const fs::file_time_type before = fs::file_time_type::clock::now() - kClocksApart;
     const Json request = {{"model", model},           {"prompt", std::vector<int32_t>(ids.begin(), ids.end())},
                           {"max_tokens", 1},          {"temperature", 0},
                           {"return_token_ids", true}, {"kv_transfer_params", Json::object()}};
@@ -202,12 +206,20 @@ struct HiddenServer::State {
            "its answer names no file (kv_transfer_params.hidden_states_path); expected a server started with "
            "--allow-hidden-states, or vLLM with its connector for hidden states");
     }
-    wait_for_lock(path);
-    if (!file_exists(path)) {
-      fail(document + "there is no file " + for_message(path.string(), 400) +
+    const std::string named = for_message(path.string(), 400);
+    if (!path.is_absolute()) fail(document + "it names " + named + "; expected a path from the root");
+    ServedFile file{path, false, wait_for_lock(path)};
+    std::error_code problem;
+    const fs::file_time_type written = fs::last_write_time(path, problem);
+    if (problem == std::errc::permission_denied || (!problem && ::access(path.c_str(), R_OK) != 0)) {
+      fail(document + named + " may not be read here; the server and this must run as the same user");
+    }
+    if (problem) {
+      fail(document + "there is no file " + named +
            " here; the server's folder must be on a file system that this machine sees by the same path");
     }
-    return path;
+    file.is_new = path.extension() == ".safetensors" && written >= before;
+    return file;
   }
 
   HiddenServerOptions options;
@@ -222,8 +234,8 @@ HiddenServer::HiddenServer(HiddenServerOptions options) : state_(std::make_uniqu
 
 HiddenServer::~HiddenServer() = default;
 
-std::vector<fs::path> HiddenServer::ask(std::span<const std::span<const int32_t>> documents) {
-  std::vector<fs::path> paths(documents.size());
+std::vector<ServedFile> HiddenServer::ask(std::span<const std::span<const int32_t>> documents) {
+  std::vector<ServedFile> files(documents.size());
   std::atomic<size_t> next{0};
   std::mutex mutex;
   std::exception_ptr failure;
@@ -231,7 +243,7 @@ std::vector<fs::path> HiddenServer::ask(std::span<const std::span<const int32_t>
   const auto work = [&](Client& client) {
     for (size_t i = next++; i < documents.size() && !state_->stopped; i = next++) {
       try {
-        paths[i] = state_->ask(client, documents[i]);
+        files[i] = state_->ask(client, documents[i]);
       } catch (const std::exception&) {
         const std::lock_guard lock(mutex);
         if (failure == nullptr) failure = std::current_exception();
@@ -244,14 +256,18 @@ std::vector<fs::path> HiddenServer::ask(std::span<const std::span<const int32_t>
     threads.emplace_back(work, std::ref(*state_->clients[i]));
   }
   threads.clear();  // joins
-  if (failure != nullptr) std::rethrow_exception(failure);
-  return paths;
+  if (failure == nullptr) return files;
+  remove(files);
+  std::rethrow_exception(failure);
 }
 
-void HiddenServer::remove(const fs::path& path) {
-  std::error_code ignored;
-  fs::remove(path, ignored);
-  fs::remove(path.string() + ".lock", ignored);
+void HiddenServer::remove(std::span<const ServedFile> files) {
+  for (const ServedFile& file : files) {
+    if (!file.is_new) continue;
+    std::error_code ignored;
+    fs::remove(file.path, ignored);
+    if (file.has_lock) fs::remove(file.path.string() + ".lock", ignored);
+  }
 }
 
 }  // namespace ashlar

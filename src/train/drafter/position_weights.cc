@@ -8,22 +8,35 @@ namespace ashlar {
 double decay_weight(int32_t slot, double gamma) { return std::exp(-(slot - 1) / gamma); }
 
 std::vector<float> dpace_weights(std::span<const int32_t> label_rows, std::span<const TokenLoss> losses, int32_t block,
-                                 double alpha) {
+                                 double alpha, std::span<const int32_t> lost_rows) {
   std::vector<float> weights(label_rows.size());
-  for (size_t first = 0; first < label_rows.size();) {
-    size_t last = first;
+  struct Factor {
+    double product;
+    float* weight;  // null: of a lost row
+  };
+  std::vector<Factor> factors;  // of a block's rows, ascending
+  for (size_t i = 0; i < label_rows.size() || !lost_rows.empty();) {
+    factors.clear();
+    const bool starts_lost = !lost_rows.empty() && (i == label_rows.size() || lost_rows.front() < label_rows[i]);
+    const int32_t of_block = (starts_lost ? lost_rows.front() : label_rows[i]) / block;
     double product = 1;
-    std::vector<double> products;
-    for (; last < label_rows.size() && label_rows[last] / block == label_rows[first] / block; ++last) {
-      product *= (1 - alpha) * losses[last].probability + alpha;
-      products.push_back(product);
+    while (true) {
+      const bool labelled = i < label_rows.size() && label_rows[i] / block == of_block;
+      const bool lost = !lost_rows.empty() && lost_rows.front() / block == of_block;
+      if (!labelled && !lost) break;
+      if (lost && (!labelled || lost_rows.front() < label_rows[i])) {
+        factors.push_back({product *= alpha, nullptr});
+        lost_rows = lost_rows.subspan(1);
+        continue;
+      }
+      product *= (1 - alpha) * losses[i].probability + alpha;
+      factors.push_back({product, &weights[i++]});
     }
     double sum = 0;
-    for (size_t i = last; i-- > first;) {
-      sum += products[i - first];
-      weights[i] = static_cast<float>(sum);
+    for (size_t k = factors.size(); k-- > 0;) {
+      sum += factors[k].product;
+      if (factors[k].weight != nullptr) *factors[k].weight = static_cast<float>(sum);
     }
-    first = last;
   }
   return weights;
 }

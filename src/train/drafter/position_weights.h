@@ -14,10 +14,10 @@ namespace ashlar {
 double decay_weight(int32_t slot, double gamma);
 
 /// D-PACE: slot k counts the sum over j >= k of the products over i <= j of s_i = (1 - alpha) probability_i + alpha.
-/// Rows without a label count as 1 in the products and as 0 in the sums. Per labelled row, in order; label_rows as in
-/// BlockBatch.
+/// Rows without a label count as 1 in the products and as 0 in the sums; lost rows, whose token is never drafted, are
+/// of probability 0. Per labelled row, in order; label_rows and lost_rows as in BlockBatch.
 std::vector<float> dpace_weights(std::span<const int32_t> label_rows, std::span<const TokenLoss> losses, int32_t block,
-                                 double alpha);
+                                 double alpha, std::span<const int32_t> lost_rows = {});
 
 /// Counts of right drafts over many blocks.
 class DraftCounts {

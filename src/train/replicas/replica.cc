@@ -46,16 +46,17 @@ std::span<const TrainDocument> Replica::capture(std::span<const EncodedView> doc
       if (learns_distributions_) batch_[at[i]].final_hidden = finals[i];
     }
   };
-  const std::vector<std::filesystem::path> served =
-      asked.empty() ? std::vector<std::filesystem::path>() : server_->ask(asked);
-  for (size_t i = 0; i < served.size(); ++i) read.push_back({served[i], asked[i], false});
+  struct Served {
+    std::vector<ServedFile> files;
+    ~Served() { HiddenServer::remove(files); }
+  } served;  // files are taken away whether they could be read or not
+  if (!asked.empty()) served.files = server_->ask(asked);
+  for (size_t i = 0; i < served.files.size(); ++i) read.push_back({served.files[i].path, asked[i], false});
   read_at.insert(read_at.end(), asked_at.begin(), asked_at.end());
   if (!read.empty()) {
     const std::span<const Tensor> hidden = stored_->load(read);
     put(read_at, hidden, stored_->final_hidden());
   }
-  // What was not of these documents, or cannot be read, was no file to take away.
-  for (const std::filesystem::path& path : served) HiddenServer::remove(path);
   const std::span<const Tensor> hidden = capture_.capture(computed);
   put(computed_at, hidden, capture_.final_hidden());
   return batch_;

@@ -234,7 +234,14 @@ bool TrainRun::run(TrainListener& listener, const std::function<bool()>& stop) {
     listener.on_checkpoint(saved_step);
   };
   while (progress_.step < options_.steps && !stop()) {
-    const StepFigures figures = step();
+    StepFigures figures;
+    try {
+      figures = step();
+    } catch (const HiddenServerError& error) {  // before anything of the step was computed
+      if (saved_step != progress_.step) save_now();
+      throw Error("train", std::string(error.message()) + " (" + options_.output.string() +
+                               " has the steps before; go on with --resume)");
+    }
     log.write(log_line(figures));
     listener.on_step(figures);
     if (skipped_in_a_row_ >= kMostSkippedInARow) {

@@ -133,13 +133,16 @@ TEST_F(SentencePieceModels, WhatTheFilesNextToItAdd) {
   EXPECT_EQ(load(small()).encode("a</s>a"), (Ids{4, 3, 2, 4, 3}));
   folder_.write("tokenizer_config.json",
                 R"({"add_bos_token":false,"add_eos_token":true,"add_prefix_space":false,"added_tokens_decoder":{
-                "7":{"content":"<|im_start|>","special":true},"2":{"content":"</s>","special":true,"normalized":false},
+                "7":{"content":"<|im_start|>","special":true},"5":{"content":"<turn>","special":true},"2":{"content":"</s>","special":true,"normalized":false},
                 "6":{"content":"\u2581\u2581","normalized":false}}})");
   folder_.write("added_tokens.json", R"({"<tool>":8})");
   const Tokenizer chat = load(small());
   EXPECT_EQ(chat.encode("<|im_start|>a<tool>", {.add_special_tokens = true}), (Ids{7, 3, 8, 2}));
   EXPECT_EQ(chat.encode("a  a"), (Ids{3, 6, 3}));
-  EXPECT_TRUE(chat.is_special(7) && !chat.is_special(8));
+  EXPECT_EQ(chat.encode("a<turn>"), (Ids{3, 5}));
+  EXPECT_TRUE(chat.is_special(7) && chat.is_special(5) && !chat.is_special(8) && !chat.is_special(6));
+  folder_.write("tokenizer_config.json", R"({"legacy":false})");
+  refuse(small(), {"\"legacy\" is false"});
   folder_.write("tokenizer_config.json", R"({"add_bos_token":3})");
   refuse(small(), {"add_bos_token", "true or false"});
   folder_.write("tokenizer_config.json", R"({"added_tokens_decoder":{"x":{}}})");
@@ -147,6 +150,14 @@ TEST_F(SentencePieceModels, WhatTheFilesNextToItAdd) {
   folder_.write("tokenizer_config.json", "{}");
   folder_.write("added_tokens.json", R"({"<tool>":"8"})");
   refuse(small(), {"added_tokens.json", "<tool>"});
+}
+
+TEST_F(SentencePieceModels, PiecesThatAreNotUsedComeOfNoText) {
+  Message model;
+  for (const std::string& one : {piece("<unk>", 0, 2), piece("a", -1, 1), piece("\xE3\x80\x87", 0, 5)})
+    model.bytes(1, one);
+  model.bytes(2, Message().varint(3, 1).bytes()).bytes(3, Message().varint(3, 0).varint(4, 0).bytes());
+  EXPECT_EQ(load(model.bytes()).encode("a\xE3\x80\x87"), (std::vector<int32_t>{1, 0}));
 }
 
 TEST_F(SentencePieceModels, FilesThatAreNoneAreRefused) {

@@ -132,6 +132,16 @@ TEST(DrafterBlocks, DpaceWeights) {
                           FloatNear(1 + 0.5F + 0.5F, 1e-6F), FloatNear(0.5F + 0.5F, 1e-6F), FloatNear(0.5F, 1e-6F)));
 }
 
+TEST(DrafterBlocks, DpaceWeightsOfTokensThatAreNotDrafted) {
+  // As if the rows 1 and 6 had labels of probability 0, which weigh nothing themselves.
+  const std::vector<int32_t> all = {1, 2, 3, 5, 6, 7}, rows = {2, 3, 5, 7}, lost = {1, 6};
+  const std::vector<TokenLoss> of_all = {{0, 0, 0}, {0, 0.5F, 0}, {0, 0.2F, 0}, {0, 0.8F, 0}, {0, 0, 0}, {0, 1, 0}};
+  const std::vector<TokenLoss> losses = {of_all[1], of_all[2], of_all[3], of_all[5]};
+  const std::vector<float> expected = dpace_weights(all, of_all, 4, 0.3);
+  EXPECT_THAT(dpace_weights(rows, losses, 4, 0.3, lost),
+              ElementsAre(expected[1], expected[2], expected[3], expected[5]));
+}
+
 TEST(DrafterBlocks, ExpectedAcceptance) {
   DraftCounts counts(4);
   const auto right = TokenLoss{0, 0, 1};

@@ -67,8 +67,9 @@ size_t BlockRefiner::bytes_read() const {
   return sum;
 }
 
-int64_t BlockRefiner::workspace(const RefinerConfig& config, int32_t block, int32_t draft_vocab, int32_t rows) {
-  return int64_t{rows} * (draft_vocab + int64_t{config.rank} * (block + 8));
+int64_t BlockRefiner::workspace(const RefinerConfig& config, int32_t hidden, int32_t block, int32_t draft_vocab,
+                                int32_t rows) {
+  return int64_t{rows} * (int64_t{draft_vocab} + hidden + block + int64_t{config.rank} * (block + 8));
 }
 
 void BlockRefiner::reserve(Ops& ops, int32_t rows) {

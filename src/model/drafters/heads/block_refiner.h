@@ -28,7 +28,8 @@ class BlockRefiner {
   int32_t rounds() const { return config_.rounds; }  ///< at most; drafts that no longer change need no more
   size_t bytes_read() const;                         ///< of weights, by a round
   /// Of activations that are not counted elsewhere, in numbers.
-  static int64_t workspace(const RefinerConfig& config, int32_t block, int32_t draft_vocab, int32_t rows);
+  static int64_t workspace(const RefinerConfig& config, int32_t hidden, int32_t block, int32_t draft_vocab,
+                           int32_t rows);
   /// For up to `rows` rows a call.
   void reserve(Ops& ops, int32_t rows);
 

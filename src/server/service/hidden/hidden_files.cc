@@ -3,7 +3,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstring>
 #include <random>
 #include <string_view>
@@ -21,16 +24,49 @@ namespace fs = std::filesystem;
 // Rows that wait for the disk: a disk that is slower than the device for long ends requests.
 constexpr size_t kMostQueued = size_t{1} << 30;
 
+constexpr std::string_view kDigits = "0123456789abcdef";
+constexpr size_t kNameDigits = 32;
+
 std::string unguessable() {
-  constexpr const char* kDigits = "0123456789abcdef";
   std::random_device random;
   std::string name;
-  for (int i = 0; i < 4; ++i) {
+  while (name.size() < kNameDigits) {
     uint32_t bits = random();
     for (int k = 0; k < 8; ++k, bits >>= 4U) name += kDigits[bits & 15U];
   }
   return name;
 }
+
+bool take(std::string_view& text, std::string_view begin) {
+  if (!text.starts_with(begin)) return false;
+  text.remove_prefix(begin.size());
+  return true;
+}
+
+bool take_number(std::string_view& text, pid_t& number) {
+  if (text.empty() || text.front() < '0' || text.front() > '9') return false;
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (wrong != std::errc()) return false;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return true;
+}
+
+// The process that began a file of this name, which has what DurableFile puts at the end of one that is not whole.
+std::optional<pid_t> writer_of(std::string_view name) {
+  if (!take(name, HiddenFiles::kPrefix)) return std::nullopt;
+  if (std::min(name.find_first_not_of(kDigits), name.size()) != kNameDigits) return std::nullopt;
+  name.remove_prefix(kNameDigits);
+  pid_t process = 0;
+  pid_t number = 0;
+  if (!take(name, HiddenFiles::kSuffix) || !take(name, kUnfinished) || !take_number(name, process) ||
+      !take(name, "-") || !take_number(name, number) || !name.empty() || process == 0) {
+    return std::nullopt;
+  }
+  return process;
+}
+
+// This one has begun no file when it asks: one of its number is of an earlier process, as in a container.
+bool another_runs(pid_t process) { return process != ::getpid() && (::kill(process, 0) == 0 || errno != ESRCH); }
 
 TensorToWrite tensor_named(const char* name, std::vector<int64_t> shape, TensorToWrite::Type type) {
   TensorToWrite tensor;
@@ -97,6 +133,7 @@ HiddenFiles::HiddenFiles(Options options) : options_(std::move(options)) {
   }
   if (!fs::is_directory(options_.folder, failed)) fail(options_.folder, failed ? failed.message() : "is no folder");
   if (::access(options_.folder.c_str(), R_OK | W_OK | X_OK) != 0) fail(options_.folder, std::strerror(errno));
+  remove_unfinished();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -107,6 +144,18 @@ HiddenFiles::~HiddenFiles() {
   }
   ready_.notify_all();
   thread_.join();
+}
+
+// No client knows of them, and they would not count. Those of a server that runs and has the same folder stay.
+void HiddenFiles::remove_unfinished() const {
+  std::error_code failed;
+  for (fs::directory_iterator entry(options_.folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    const std::optional<pid_t> writer = writer_of(entry->path().filename().string());
+    std::error_code ignored;
+    if (writer && !another_runs(*writer) && fs::is_regular_file(entry->symlink_status(ignored))) {
+      fs::remove(entry->path(), ignored);
+    }
+  }
 }
 
 // Clients take files away when they like.
@@ -135,8 +184,10 @@ Parsed<std::shared_ptr<HiddenFile>> HiddenFiles::begin(std::span<const int32_t> 
   }
   const std::shared_ptr<HiddenFile> file(
       new HiddenFile(*this, path, std::move(head), static_cast<int64_t>(prompt.size()), bytes));
-  const std::lock_guard lock(mutex_);
-  const int64_t held = bytes_in_folder() + reserved_;
+  const std::lock_guard lock(room_);
+  // Read before the folder: a file that becomes whole meanwhile may count twice, but never not at all.
+  const int64_t reserved = reserved_;
+  const int64_t held = bytes_in_folder() + reserved;
   if (held + bytes > options_.bytes) {
     return ApiError{503,
                     "server_error",
@@ -151,8 +202,8 @@ Parsed<std::shared_ptr<HiddenFile>> HiddenFiles::begin(std::span<const int32_t> 
   return file;
 }
 
-void HiddenFiles::release(HiddenFile& file) {
-  const std::lock_guard lock(mutex_);
+// On any thread, the engine's too, which must not wait for somebody who reads the folder.
+void HiddenFiles::release(HiddenFile& file) noexcept {
   if (file.reserves_.exchange(false)) reserved_ -= file.bytes_;
 }
 
@@ -210,7 +261,7 @@ void HiddenFiles::append(HiddenFile& file, std::span<const std::byte> rows) cons
   try {
     // A reader on the same machine needs no sync, and one elsewhere gets what its file system promises.
     if (!file.file_) {
-      file.file_.emplace(file.path_, DurableFile::Options{.sync = false});
+      file.file_.emplace(file.path_, DurableFile::Options{.mode = 0600, .sync = false});
       file.file_->write(file.head_);
     }
     file.file_->write(rows);

@@ -68,8 +68,8 @@ class HiddenFiles {
     std::map<std::string, std::string> metadata;  ///< of every file
   };
 
-  /// Makes the folder, for its owner alone, or takes one that is there. Throws Error("hidden-states", ...) if it cannot
-  /// be written.
+  /// Makes the folder, for its owner alone, or takes one that is there and removes what servers that were killed have
+  /// left unfinished. Throws Error("hidden-states", ...) if it cannot be written.
   explicit HiddenFiles(Options options);
   /// Writes what is queued. No file may be left.
   ~HiddenFiles();
@@ -92,8 +92,9 @@ class HiddenFiles {
     std::shared_ptr<EventSink> inner;  // then this is the end
     EndEvent end = {};
   };
+  void remove_unfinished() const;
   int64_t bytes_in_folder() const;
-  void release(HiddenFile& file);
+  void release(HiddenFile& file) noexcept;
   void put(Item item);
   void put_end(std::list<Item> end) noexcept;
   void run();
@@ -101,9 +102,10 @@ class HiddenFiles {
   void conclude(HiddenFile& file, EndEvent& end) noexcept;
 
   const Options options_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex room_;  // held while room is looked for and taken: by begin() alone, since that reads the folder
+  std::atomic<int64_t> reserved_{0};  // bytes of files that are not there yet; grows under room_ alone
+  std::mutex mutex_;                  // guards what follows; the engine's thread waits for it, so never for the disk
   std::condition_variable ready_;
-  int64_t reserved_ = 0;  // bytes of files that are not there yet
   std::list<Item> queue_;
   size_t queued_bytes_ = 0;
   bool stop_ = false;

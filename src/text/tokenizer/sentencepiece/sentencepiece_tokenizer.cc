@@ -64,6 +64,12 @@ class Conversion {
     if (model_.treats_whitespace_as_suffix) fail("puts spaces after words, which is not supported");
     if (!model_.escapes_spaces) fail("leaves spaces as they are, which is not supported");
     if (model_.denormalizes) fail("maps characters when it decodes, which is not supported");
+    if (!flag("legacy", true) && flag("add_prefix_space", model_.adds_prefix)) {
+      fail(
+          "tokenizer_config.json: \"legacy\" is false, which puts a space in front of a text's first part alone; that "
+          "is "
+          "read from a tokenizer.json, which transformers writes when it saves the tokenizer");
+    }
   }
 
   void index_pieces() {
@@ -135,7 +141,13 @@ class Conversion {
         if (error != std::errc() || end != name.data() + name.size() || !token.is_object()) {
           fail("tokenizer_config.json: \"added_tokens_decoder\": '" + for_message(name) + "' is no token");
         }
-        if (id < model_.pieces.size() && model_.pieces[id].type == kUserDefined) continue;  // the model knows better
+        if (id < model_.pieces.size() && model_.pieces[id].type == kUserDefined) {
+          // The model knows better how it is found in a text, but not that it is a tag and no text, as are Gemma's.
+          if (const auto special = token.find("special"); special != token.end() && *special == true) {
+            tokens[id]["special"] = true;
+          }
+          continue;
+        }
         Json& own = tokens[id] = token;
         own["id"] = id;
       }
@@ -151,8 +163,9 @@ class Conversion {
       steps.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", to_base64(model_.character_map)}});
     }
     if (model_.removes_spaces) {
-      steps.push_back({{"type", "Replace"}, {"pattern", {{"Regex", "\\A +| +\\z"}}}, {"content", ""}});
+      // In this order: of a run of spaces the second would try each to the run's end.
       steps.push_back({{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}});
+      steps.push_back({{"type", "Replace"}, {"pattern", {{"Regex", "\\A +| +\\z"}}}, {"content", ""}});
     }
     return space_normalizer(std::move(steps), prefix);
   }

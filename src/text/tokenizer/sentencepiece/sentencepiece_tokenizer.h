@@ -10,7 +10,7 @@
 namespace ashlar::text {
 
 /// The content of a tokenizer.json. `config`: the object of a tokenizer_config.json, which may say add_bos_token (true
-/// where it does not), add_eos_token (false), add_prefix_space and added_tokens_decoder; `added`: that of an
+/// where it does not), add_eos_token (false), add_prefix_space, legacy and added_tokens_decoder; `added`: that of an
 /// added_tokens.json, ids by spelling; both may be null. `file` is named in errors. Throws Error("tokenizer", ...) for
 /// other kinds than unigram and BPE, and what else changes ids and is not done here.
 Json sentencepiece_tokenizer_json(const SentencePieceModel& model, const Json& config, const Json& added,
