@@ -63,7 +63,7 @@ std::optional<ApiError> Service::check(const MethodChoice& choice) const {
 }
 
 // As they are asked for, or as speculators' client asks, which has no words for it: the ids of one prompt, which it
-// sends as ids, and one token. Others who ask for the ids of a text get them without a file, which nobody would remove.
+// sends as ids, and one token. Others who ask for the ids of a text get them without a file, which would stay.
 bool Service::wants_hidden_states(const Generation& generation) const {
   if (generation.hidden_states) return true;
   return options_.hidden != nullptr && generation.return_token_ids && generation.max_tokens == 1 &&
