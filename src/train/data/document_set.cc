@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "train/data/fingerprint.h"
 
 namespace ashlar {
 namespace {
@@ -12,11 +13,6 @@ namespace {
 constexpr int64_t kHeldOutPercent = 2;
 constexpr int64_t kMostHeldOut = 50;
 constexpr int64_t kFewestForHolding = 10;  // documents of a file
-
-uint64_t fnv1a(uint64_t hash, std::span<const std::byte> bytes) {
-  for (const std::byte byte : bytes) hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001B3u;
-  return hash;
-}
 
 void check_learnt(const DocumentSet& documents, const std::filesystem::path& file) {
   if (documents.size() > 0) return;
@@ -74,14 +70,14 @@ std::span<const uint8_t> DocumentSet::supervised(size_t document) const {
 }
 
 uint64_t DocumentSet::fingerprint() const {
-  uint64_t hash = 0xCBF29CE484222325u;
-  hash = fnv1a(hash, std::as_bytes(std::span(ids_)));
-  hash = fnv1a(hash, std::as_bytes(std::span(supervised_)));
-  hash = fnv1a(hash, std::as_bytes(std::span(ends_)));
-  hash = fnv1a(hash, std::as_bytes(std::span(files_)));
+  uint64_t hash = kNoBytes;
+  hash = fingerprint_with(hash, std::as_bytes(std::span(ids_)));
+  hash = fingerprint_with(hash, std::as_bytes(std::span(supervised_)));
+  hash = fingerprint_with(hash, std::as_bytes(std::span(ends_)));
+  hash = fingerprint_with(hash, std::as_bytes(std::span(files_)));
   // States of runs that weigh all files alike say nothing of weights.
   if (std::ranges::count(weights_, 1.0) == std::ssize(weights_)) return hash;
-  return fnv1a(hash, std::as_bytes(std::span(weights_)));
+  return fingerprint_with(hash, std::as_bytes(std::span(weights_)));
 }
 
 std::vector<size_t> DocumentSet::held_out() const {

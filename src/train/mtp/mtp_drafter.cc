@@ -19,6 +19,11 @@ constexpr double kMtpDecay = 0.6;  // of a step's weight to the one before, as F
   throw Error("train", folder.string() + ": the layer that drafts " + what + ", which is not trained here");
 }
 
+bool holds_any(const Checkpoint& checkpoint, const std::string& prefix) {
+  const auto first = checkpoint.tensors().lower_bound(prefix);
+  return first != checkpoint.tensors().end() && first->first.starts_with(prefix);
+}
+
 // Of the target's own, in its checkpoint.
 StackConfig own_layer(const ModelConfig& target, const Checkpoint& checkpoint) {
   if (target.mtp_prefix() != kQwenMtp.prefix) fail_layer(target.folder, "has names other than mtp.*");
@@ -35,9 +40,13 @@ MtpFolderConfig design_mtp(const ModelConfig& target, const DrafterWishes& wishe
   MtpFolderConfig layer;
   layer.stack = design.stack;
   for (LayerAttention& attention : layer.stack.layers) attention.causal = true;
-  if (const Checkpoint checkpoint(target.folder); has_mtp(target, checkpoint)) {
+  const Checkpoint checkpoint(target.folder);
+  if (has_mtp(target, checkpoint)) {
     layer.stack = own_layer(target, checkpoint);
     layer.folder = target.folder;
+  } else if (target.names.mtp != nullptr && holds_any(checkpoint, target.mtp_prefix())) {
+    own_layer(target, checkpoint);  // which says what is the matter, where it knows
+    fail_layer(target.folder, "lacks tensors that are expected");
   }
   layer.vocab = design.vocab;
   layer.max_positions = design.max_positions;

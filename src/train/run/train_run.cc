@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "io/durable_file.h"
 #include "io/mapped_file.h"
+#include "train/data/fingerprint.h"
 #include "train/export/drafter_folder.h"
 #include "train/replicas/batch_split.h"
 #include "train/run/train_log.h"
@@ -25,22 +27,25 @@ std::string loss_name(const std::optional<DistributionLoss>& loss) {
 // What decides the result. Not here: where it is written, how often, and how far this call goes.
 Json settings_of(const DocumentSet& documents, const TrainedDrafter& drafter, const TrainOptions& options,
                  DType compute) {
-  return {{"target", options.target},
-          {"steps", options.steps},
-          {"batch_tokens", options.batch_tokens},
-          {"max_length", options.max_length},
-          {"max_anchors", options.max_anchors},
-          {"learning_rate", options.learning_rate},
-          {"loss", loss_name(options.distribution)},
-          {"weights", options.weights == PositionWeights::kDpace ? "dpace" : "decay"},
-          {"selector_weight", options.selector_weight},
-          {"optimizer", options.optimiser == MatrixOptimiser::kMuon ? "muon" : "adamw"},
-          {"compute", name_of(compute)},
-          {"gpus", options.gpus},
-          {"seed", options.seed},
-          {"documents", documents.size()},
-          {"data_fingerprint", documents.fingerprint()},
-          {"drafter", drafter.settings}};
+  Json settings = {{"target", options.target},
+                   {"steps", options.steps},
+                   {"batch_tokens", options.batch_tokens},
+                   {"max_length", options.max_length},
+                   {"max_anchors", options.max_anchors},
+                   {"learning_rate", options.learning_rate},
+                   {"loss", loss_name(options.distribution)},
+                   {"weights", options.weights == PositionWeights::kDpace ? "dpace" : "decay"},
+                   {"selector_weight", options.selector_weight},
+                   {"optimizer", options.optimiser == MatrixOptimiser::kMuon ? "muon" : "adamw"},
+                   {"compute", name_of(compute)},
+                   {"gpus", options.gpus},
+                   {"seed", options.seed},
+                   {"documents", documents.size()},
+                   {"data_fingerprint", documents.fingerprint()},
+                   {"drafter", drafter.settings}};
+  const std::vector<int32_t>& drafted = drafter.shape.draft_ids;
+  if (!drafted.empty()) settings["drafted_tokens"] = fingerprint_with(kNoBytes, std::as_bytes(std::span(drafted)));
+  return settings;
 }
 
 void check_agreement(const std::filesystem::path& path, const Json& saved, const Json& asked) {

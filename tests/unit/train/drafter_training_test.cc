@@ -244,6 +244,13 @@ class TrainingOfOwnLayer : public DrafterTraining {
   TrainedDrafter trained() const override { return mtp_drafter(design_mtp(model_->config(), {}), model_->config()); }
 };
 
+// It is not replaced by a new one without a word.
+TEST_F(TrainingOfOwnLayer, AnUnknownFormIsRefused) {
+  ModelConfig target = model_->config();
+  target.mtp.own_vocabulary = true;
+  EXPECT_THROW(design_mtp(target, {}), Error);
+}
+
 // What is written before the first step is what the target brought, and drafts as that does.
 TEST_F(TrainingOfOwnLayer, BeginsWithWhatTheTargetBrings) {
   const TempFolder folder;
@@ -314,6 +321,26 @@ TEST_F(DrafterTraining, ResumesWithTheSameOptimiserOnly) {
   make(folder / "d", 3).save();
   EXPECT_NO_THROW(make(folder / "d", 3).resume());
   EXPECT_THROW(make(folder / "d", 3, "cpu", MatrixOptimiser::kMuon).resume(), Error);
+}
+
+class TrainingOfSomeTokens : public DrafterTraining {
+ protected:
+  TrainedDrafter trained() const override {
+    DrafterWishes wishes;
+    wishes.draft_vocab = 72;
+    std::vector<int32_t> ids(72);
+    std::iota(ids.begin(), ids.end(), first_);
+    return eagle3_drafter(design_eagle3(model_->config(), wishes), ids);
+  }
+  int32_t first_ = 0;
+};
+
+TEST_F(TrainingOfSomeTokens, ResumesWithTheSameTokensOnly) {
+  const TempFolder folder;
+  make(folder / "d", 3).save();
+  EXPECT_NO_THROW(make(folder / "d", 3).resume());
+  first_ = 1;
+  EXPECT_THROW(make(folder / "d", 3).resume(), Error);
 }
 
 TEST_F(DrafterTraining, TheCpuTrainsInF32Alone) {
