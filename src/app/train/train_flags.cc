@@ -17,10 +17,9 @@ void add_drafter_options(CLI::App& app, TrainCommand& command) {
   DrafterWishes& wishes = command.train.drafter;
   std::vector<std::pair<std::string, std::string>> methods;
   for (const TrainMethod& method : train_methods()) methods.emplace_back(method.name, method.name);
-  add_choice<std::string>(app, "--method", command.method,
-                          "A block-diffusion drafter; an EAGLE-3 head, which drafts one token at a time; or the "
-                          "model's own MTP layer, or a new one, which does so too (default: dflash)",
-                          methods)
+  add_choice<std::string>(
+      app, "--method", command.method,
+      "A block-diffusion drafter, an EAGLE-3 head, or the model's own or a new MTP layer (default: dflash)", methods)
       ->group(kGroup);
   app.add_option("--drafter-layers", wishes.layers, "Layers (default: a sixth of the target's, 1 to 5)")
       ->type_name("N")
@@ -178,8 +177,7 @@ void add_run_options(CLI::App& app, TrainCommand& command) {
       ->excludes(app.get_option("--from"));
   CLI::Option* states = app.add_option(
       "--hidden-states", command.train.hidden_states,
-      "Folder of the target's hidden states: read for documents that it has, computed for others; or the "
-      "address of a server that is asked for all of them (ashlar serve --allow-hidden-states, or vLLM)");
+      "Folder of the target's hidden states, computed where it has none; or a server's address that is asked");
   states->type_name("FOLDER|URL");
   app.add_option("--api-key", command.train.hidden_server.api_key, "Sent to the server of --hidden-states")
       ->type_name("KEY")
