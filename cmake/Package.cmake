@@ -5,7 +5,7 @@
 # name the maintainer of the .deb, as for Debian's own tools.
 set(CPACK_PACKAGE_NAME ashlar)
 set(CPACK_PACKAGE_VENDOR "The Ashlar authors")
-set(CPACK_PACKAGE_CONTACT "The Ashlar authors <authors@ashlar.invalid>") # whoever builds it answers for it: PackageOptions.cmake
+set(CPACK_PACKAGE_CONTACT "The Ashlar authors <authors@ashlar.invalid>") # who builds it answers for it: PackageOptions.cmake
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Language models in blocks of tokens: run, chat, serve, measure")
 set(CPACK_PACKAGE_DESCRIPTION "Speculative decoding by block-diffusion drafters and block-diffusion\n\
 models as they are, on CPUs and GPUs, with an OpenAI-compatible server.\n\

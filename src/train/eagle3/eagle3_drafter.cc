@@ -117,22 +117,13 @@ Json specforge_config(const Eagle3Config& head) {
 }
 
 TrainedDrafter eagle3_drafter(const Eagle3Config& head, std::vector<int32_t> draft_ids) {
-  const LayerAttention& layer = head.stack.layers.front();
   TrainedDrafter out;
   out.summary = "eagle3, 1 layer";
   out.aux_layers = head.aux_layers;
-  TrainShape& shape = out.shape;
-  shape.hidden = head.stack.hidden;
-  shape.layers = 1;
-  shape.heads = layer.shape.n_heads;
-  shape.kv_heads = layer.shape.n_kv_heads;
-  shape.head_dim = layer.shape.head_dim;
-  shape.intermediate = head.stack.intermediate;
+  TrainShape& shape = out.shape = shape_of(head.stack);
   shape.aux_width = head.aux_width();
   shape.vocab = head.vocab;
   shape.block = head.block_size;
-  shape.eps = head.stack.norm_eps;
-  shape.rope_theta = layer.rope.theta;
   shape.draft_ids = std::move(draft_ids);
   if (head.draft_vocab != head.vocab) out.draft_vocab = head.draft_vocab;
   out.make_network = make_eagle3_network;

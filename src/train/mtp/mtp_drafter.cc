@@ -100,18 +100,10 @@ TrainedDrafter mtp_drafter(const MtpFolderConfig& layer, const ModelConfig& targ
   out.summary = layer.folder == target.folder ? "mtp, the model's own layer" : "mtp, 1 layer";
   out.aux_layers = {target.stack.n_layers - 1};
   out.start = layer.folder;
-  TrainShape& shape = out.shape;
-  shape.hidden = layer.stack.hidden;
-  shape.layers = 1;
-  shape.heads = attention.shape.n_heads;
-  shape.kv_heads = attention.shape.n_kv_heads;
-  shape.head_dim = attention.shape.head_dim;
-  shape.intermediate = layer.stack.intermediate;
+  TrainShape& shape = out.shape = shape_of(layer.stack);
   shape.aux_width = layer.stack.hidden;
   shape.vocab = layer.vocab;
   shape.block = layer.block_size;
-  shape.eps = layer.stack.norm_eps;
-  shape.rope_theta = attention.rope.theta;
   shape.own_layer = {
       attention.rope.rotary_dim(attention.shape.head_dim), layer.stack.output_gate, layer.stack.norms_from_one, {}};
   out.make_network = make_mtp_network;

@@ -6,19 +6,10 @@
 namespace ashlar {
 
 TrainShape train_shape(const DflashConfig& drafter) {
-  const LayerAttention& layer = drafter.stack.layers.front();
-  TrainShape shape;
-  shape.hidden = drafter.stack.hidden;
-  shape.layers = drafter.stack.n_layers;
-  shape.heads = layer.shape.n_heads;
-  shape.kv_heads = layer.shape.n_kv_heads;
-  shape.head_dim = layer.shape.head_dim;
-  shape.intermediate = drafter.stack.intermediate;
+  TrainShape shape = shape_of(drafter.stack);
   shape.aux_width = static_cast<int32_t>(drafter.aux_layers.size()) * drafter.target_hidden;
   shape.vocab = drafter.vocab;
   shape.block = drafter.block_size;
-  shape.eps = drafter.stack.norm_eps;
-  shape.rope_theta = layer.rope.theta;
   shape.mask_token_id = drafter.mask_id;
   if (const auto& conv = drafter.stack.block_conv) shape.convolutions = {conv->taps, conv->group};
   if (const auto& selector = drafter.selector) shape.selector = {selector->rank, selector->top_k};

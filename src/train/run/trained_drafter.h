@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A drafter of any kind as a training run knows it: what it reads of the target, what is trained of it, and the folder
-// that it becomes. What makes one of a kind's own configuration stands with the kind: block_drafter.h, eagle3/.
+// that it becomes. What makes one of a kind's own configuration stands with the kind: block_drafter.h, eagle3/, mtp/.
 
 #include <cstdint>
 #include <filesystem>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "io/json.h"
+#include "model/config.h"
 #include "train/drafter_trainer.h"
 #include "train/export/drafter_form.h"
 
@@ -31,5 +32,8 @@ struct TrainedDrafter {
   /// Error("train", ...) where drafters of the kind have no such form.
   std::function<DrafterExport(DrafterForm form, const Model& target, const TrainShape& shape)> exported;
 };
+
+/// What a drafter's layers say of its shape.
+TrainShape shape_of(const StackConfig& stack);
 
 }  // namespace ashlar

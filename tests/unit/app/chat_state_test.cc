@@ -35,7 +35,7 @@ TEST(ChatState, SettingsAreCheckedAndShown) {
   EXPECT_EQ(check_sampling(state.sampling, 1000), "");
 }
 
-// Whoever comes from Ollama or llama.cpp types what stands there for it.
+// Users of Ollama and llama.cpp type what stands there for it.
 TEST(ChatState, WordsOfOtherProgramsAreUnderstoodOrAnswered) {
   ChatState state;
   EXPECT_TRUE(run_chat_command(state, "/bye").quit);

@@ -116,7 +116,7 @@ TEST_F(CommandLine, WhatStandsForForeignWordsExists) {
   EXPECT_GT(n, 60U);
 }
 
-// Whoever comes with the page that compares flags finds each of them answered here.
+// Users who come with the page that compares flags find each of them answered here.
 TEST_F(CommandLine, EveryFlagOfTheTableInTheDocumentationIsAnswered) {
   std::ifstream page(std::filesystem::path(ASHLAR_SOURCE_DIR) / "docs" / "serving.md");
   const std::regex flag("[`( ](--?[a-z][a-z0-9-]*)");
