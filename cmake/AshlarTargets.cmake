@@ -39,7 +39,10 @@ if(ASHLAR_FUZZ) # the libraries too tell the fuzzer which way they went
 endif()
 
 # Tests are compiled once and run once: without optimisation they compile in half the time, and what they call is in libraries.
-target_compile_options(ashlar_options INTERFACE $<$<BOOL:$<TARGET_PROPERTY:ASHLAR_UNOPTIMISED>>:-O0>)
+# Under sanitizers they would run twice as long, since what is checked most is inlined templates.
+if(NOT ASHLAR_SANITIZE)
+  target_compile_options(ashlar_options INTERFACE $<$<BOOL:$<TARGET_PROPERTY:ASHLAR_UNOPTIMISED>>:-O0>)
+endif()
 
 # The code of libraries also goes into shared objects (the Python module). Hidden names keep it as fast as that of a program:
 # the compiler may inline and call directly, as no other object can replace them.
