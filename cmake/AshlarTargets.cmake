@@ -39,9 +39,14 @@ if(ASHLAR_FUZZ) # the libraries too tell the fuzzer which way they went
 endif()
 
 # Tests are compiled once and run once: without optimisation they compile in half the time, and what they call is in libraries.
-# Under sanitizers they would run twice as long, since what is checked most is inlined templates.
+# Under sanitizers they would run twice as long, since what is checked most is inlined templates; there the checks for undefined
+# behaviour take half of the time, and ./check leaves them to libraries, which are what is tested.
+option(ASHLAR_UNDEFINED_IN_TESTS "Compile tests themselves with UndefinedBehaviorSanitizer, where libraries are" ON)
+set(of_tests $<BOOL:$<TARGET_PROPERTY:ASHLAR_QUICKLY_COMPILED>>)
 if(NOT ASHLAR_SANITIZE)
-  target_compile_options(ashlar_options INTERFACE $<$<BOOL:$<TARGET_PROPERTY:ASHLAR_UNOPTIMISED>>:-O0>)
+  target_compile_options(ashlar_options INTERFACE $<${of_tests}:-O0>)
+elseif(ASHLAR_SANITIZE MATCHES "undefined" AND NOT ASHLAR_UNDEFINED_IN_TESTS)
+  target_compile_options(ashlar_options INTERFACE $<${of_tests}:-fno-sanitize=undefined>)
 endif()
 
 # The code of libraries also goes into shared objects (the Python module). Hidden names keep it as fast as that of a program:
@@ -118,7 +123,7 @@ function(ashlar_test NAME)
     endif()
   endif()
   add_executable(${NAME} ${ARG_SOURCES})
-  set_target_properties(${NAME} PROPERTIES ASHLAR_UNOPTIMISED ON)
+  set_target_properties(${NAME} PROPERTIES ASHLAR_QUICKLY_COMPILED ON)
   if(ARG_BATCH)
     ashlar_batches(${NAME} ${ARG_BATCH})
   endif()
@@ -130,7 +135,7 @@ function(ashlar_test NAME)
       file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/precompiled_tests.cc CONTENT "")
       add_library(ashlar_precompiled_tests OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/precompiled_tests.cc)
       target_link_libraries(ashlar_precompiled_tests PRIVATE ashlar_options GTest::gtest GTest::gmock)
-      set_target_properties(ashlar_precompiled_tests PROPERTIES ASHLAR_UNOPTIMISED ON)
+      set_target_properties(ashlar_precompiled_tests PROPERTIES ASHLAR_QUICKLY_COMPILED ON)
       ashlar_test_definitions(ashlar_precompiled_tests)
       target_precompile_headers(ashlar_precompiled_tests PRIVATE
         <algorithm> <cmath> <filesystem> <fstream> <functional> <map> <memory> <optional> <random> <span> <string>
