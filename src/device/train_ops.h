@@ -25,7 +25,7 @@ struct BlockContext {
 };
 
 /// Attention of the blocks of a batch. Keys and values have a row for each context row, then one for each block row;
-/// queries have the block rows alone. A row sees its block's context and every row of its own block.
+/// queries have the block rows alone. A row sees its block's context and rows of its own block.
 struct BlockAttention {
   int32_t heads = 0;
   int32_t kv_heads = 0;  ///< heads [h * heads / kv_heads, ...) share key/value head h
@@ -34,6 +34,7 @@ struct BlockAttention {
   int32_t context_rows = 0;  ///< of all documents
   /// A row sees the context at distances below this; 0: all of it. At least `block`.
   int32_t window = 0;
+  bool causal = false;  ///< a row sees those of its block up to itself; otherwise every one
   /// In ascending order of documents, and within a document of n.
   std::span<const BlockContext> blocks;
 

@@ -75,7 +75,8 @@ class DrafterTrainer::State {
     ASHLAR_CHECK_EQ(embedding.size(), size);
     ASHLAR_CHECK_EQ(head.size(), size);
     ASHLAR_CHECK(ops.takes(settings.compute));
-    ASHLAR_CHECK(shape.window == 0 || shape.window >= shape.block);
+    ASHLAR_CHECK(shape.sights.empty() || std::ssize(shape.sights) == shape.layers);
+    for (const TrainSight& sight : shape.sights) ASHLAR_CHECK(sight.window == 0 || sight.window >= shape.block);
     if (shape.convolutions) ASHLAR_CHECK_EQ(shape.hidden % shape.convolutions->group, 0);
     if (shape.selector) ASHLAR_CHECK_LE(shape.selector->candidates, std::min(shape.vocab, kMaxCandidates));
     ASHLAR_CHECK(shape.layers >= 1 && shape.block >= 2 && shape.heads % shape.kv_heads == 0 && shape.head_dim % 2 == 0);

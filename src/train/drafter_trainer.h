@@ -52,6 +52,12 @@ struct TrainOwnLayer {
   std::vector<float> target_norm;  ///< weight of the norm before the target's head, which its hidden states go through
 };
 
+/// What rows of a layer see.
+struct TrainSight {
+  int32_t window = 0;   ///< context positions at a distance below this, at least a block; 0: all
+  bool causal = false;  ///< of their own block what does not follow them; otherwise all of it
+};
+
 struct TrainShape {
   int32_t hidden = 0;
   int32_t layers = 0;
@@ -65,8 +71,7 @@ struct TrainShape {
   float eps = 1e-6F;
   double rope_theta = 10000;
   int32_t mask_token_id = 0;
-  /// Context positions at a distance below this are visible, 0: all. Whole blocks are visible either way.
-  int32_t window = 0;
+  std::vector<TrainSight> sights;  ///< of each layer; empty: each sees everything
   float embedding_scale = 1;
   float output_multiplier = 1;  ///< of hidden states before the head
   float target_multiplier = 1;  ///< of the target's before the same head
@@ -77,6 +82,7 @@ struct TrainShape {
   /// they come in have no loss, and no draft is right there.
   std::vector<int32_t> draft_ids;
 
+  TrainSight sight(int32_t layer) const { return sights.empty() ? TrainSight{} : sights[static_cast<size_t>(layer)]; }
   /// Rows of the head.
   int32_t draft_vocab() const { return draft_ids.empty() ? vocab : static_cast<int32_t>(draft_ids.size()); }
   /// The head's row of a token; none: it is not drafted.

@@ -195,6 +195,7 @@ struct AttentionCase {
   int32_t heads, kv_heads, head_dim, block, window;
   std::vector<BlockContext> blocks;
   int32_t context_rows;
+  bool causal = false;
 };
 
 // The last rows of context belong to no block; documents share tiles of keys; blocks are no multiples of anything.
@@ -205,11 +206,15 @@ TEST_P(TrainOpsInBf16, Attention) {
       {6, 2, 64, 5, 11, {{0, 0}, {0, 30}, {0, 290}, {290, 9}}, 299},
       {8, 1, 32, 16, 0, {{0, 70}, {0, 71}, {71, 3}}, 74},
       {2, 2, 128, 70, 70, {{0, 140}, {0, 141}}, 141},
+      {2, 1, 128, 70, 0, {{0, 1}, {0, 9}, {9, 64}}, 73, true},
+      {6, 2, 64, 16, 20, {{0, 3}, {0, 100}, {100, 40}}, 141, true},
+      {4, 2, 256, 5, 8, {{0, 1}, {0, 40}}, 41, true},
       {2, 1, 256, 4, 0, {{0, 40}}, 41},
   };
   for (const AttentionCase& c : cases) {
     SCOPED_TRACE("head_dim " + std::to_string(c.head_dim) + ", block " + std::to_string(c.block));
-    const BlockAttention layout = {c.heads, c.kv_heads, c.head_dim, c.block, c.context_rows, c.window, c.blocks};
+    const BlockAttention layout = {c.heads,        c.kv_heads, c.head_dim, c.block,
+                                   c.context_rows, c.window,   c.causal,   c.blocks};
     const int32_t rows = layout.block_rows(), keys = rows + c.context_rows;
     Matrix q = normal(rows, layout.width()), k = normal(keys, layout.kv_width()), v = normal(keys, layout.kv_width());
     Matrix d_out = normal(rows, layout.width());

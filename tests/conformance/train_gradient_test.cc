@@ -132,8 +132,8 @@ TEST_F(TrainGradients, Gates) {
 
 TEST_F(TrainGradients, Attention) {
   const std::vector<BlockContext> blocks = {{0, 0}, {0, 4}, {0, 9}, {9, 2}};
-  for (const int32_t window : {0, 6}) {
-    const BlockAttention layout = {4, 2, 4, 3, 11, window, blocks};
+  for (const auto& [window, causal] : {std::pair{0, false}, {6, false}, {5, true}}) {
+    const BlockAttention layout = {4, 2, 4, 3, 11, window, causal, blocks};
     const int32_t rows = layout.block_rows();
     Matrix q = normal(rows, layout.width());
     Matrix k = normal(rows + 11, layout.kv_width());

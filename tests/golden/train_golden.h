@@ -123,7 +123,9 @@ struct TrainGolden {
     read("eps", shape.eps);
     read("rope_theta", shape.rope_theta);
     read("mask_token_id", shape.mask_token_id);
-    shape.window = variant.value("window", 0);
+    for (const Json& sight : variant.value("sights", Json::array())) {
+      shape.sights.push_back({sight["window"].get<int32_t>(), sight["causal"].get<bool>()});
+    }
     shape.embedding_scale = variant.value("embedding_scale", 1.0F);
     shape.output_multiplier = variant.value("output_multiplier", 1.0F);
     shape.target_multiplier = variant.value("target_multiplier", 1.0F);

@@ -32,9 +32,9 @@ VARIANTS = {
     "dpace": {"weights": "dpace", "schedule": "linear", "weight_decay": 0.1},
     "muon": {"weights": "dpace", "schedule": "cosine", "weight_decay": 0.0, "muon_rate": 3.0, "muon_momentum": 0.9,
              "muon_weight_decay": 0.2},
-    # Far context is out of sight; hidden states are scaled on their way in and out.
-    "window": {"weights": "decay", "schedule": "cosine", "weight_decay": 0.0, "window": 9, "embedding_scale": 1.5,
-               "output_multiplier": 0.5},
+    # Far context is out of sight, in one layer what follows in the block, too; hidden states are scaled on their way in and out.
+    "window": {"weights": "decay", "schedule": "cosine", "weight_decay": 0.0, "embedding_scale": 1.5, "output_multiplier": 0.5,
+               "sights": [{"window": 9, "causal": True}, {"window": 7, "causal": False}]},
     # Distributions of the target instead of tokens.
     "kl": {"loss": "kl", "weights": "decay", "schedule": "cosine", "weight_decay": 0.0, "target_multiplier": 1.5},
     "tv": {"loss": "tv", "weights": "dpace", "schedule": "linear", "weight_decay": 0.1},
@@ -117,12 +117,12 @@ def block_logits(w, shape, embedding, head, aux_hidden, token, p):
     x = embedding[ids] * shape.get("embedding_scale", 1.0)
     at, before = torch.arange(p, p + block), torch.arange(p)
     distance = at[:, None] - torch.cat((before, at))[None, :]
-    window = shape.get("window", 0)
-    visible = distance < (window or 1 << 30)
     for i in range(shape["layers"]):
+        sight = shape.get("sights", [{"window": 1 << 30, "causal": False}] * shape["layers"])[i]
+        visible = (distance < sight["window"]) & ((distance >= 0) | (not sight["causal"]))
         part = lambda name: w[f"layers.{i}.{name}.weight"]  # noqa: E731, B023
 
-        def attention(normed):
+        def attention(normed, visible=visible):
             rows = torch.cat((context, normed))
             q = rms_norm(F.linear(normed, part("self_attn.q_proj")).view(block, heads, d), part("self_attn.q_norm"), shape["eps"])
             k = rms_norm(F.linear(rows, part("self_attn.k_proj")).view(-1, kv_heads, d), part("self_attn.k_norm"), shape["eps"])

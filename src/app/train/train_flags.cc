@@ -38,6 +38,11 @@ void add_drafter_options(CLI::App& app, TrainCommand& command) {
       ->transform(whole(0, 999))
       ->type_name("N,...")
       ->group(kGroup);
+  app.add_option("--sliding-window", wishes.window,
+                 "Positions that each layer sees at most, for drafting in long contexts (default: all)")
+      ->type_name("N")
+      ->transform(whole(2, 1 << 24))
+      ->group(kGroup);
   app.add_option("--draft-vocabulary", wishes.draft_vocab,
                  "eagle3: draft the N tokens alone that the data have most often (default: the model's vocabulary)")
       ->type_name("N")
@@ -60,7 +65,8 @@ void add_drafter_options(CLI::App& app, TrainCommand& command) {
       ->group(kGroup);
   CLI::Option* from = app.add_option("--from", command.from, "Start from this drafter's weights, in its form");
   from->type_name("FOLDER")->group(kGroup);
-  for (const char* flag : {"--drafter-layers", "--block-size", "--aux-layers", "--draft-vocabulary", "--mask-token"}) {
+  for (const char* flag :
+       {"--drafter-layers", "--block-size", "--aux-layers", "--sliding-window", "--draft-vocabulary", "--mask-token"}) {
     from->excludes(app.get_option(flag));
   }
 }

@@ -9,7 +9,7 @@
 namespace ashlar::ref {
 namespace {
 
-/// Key rows that a row of a block sees: part of its document's context, then its block.
+/// Key rows that a row of a block sees: part of its document's context, then of its block.
 std::vector<int32_t> visible_rows(const BlockAttention& layout, int32_t row) {
   const int32_t b = row / layout.block;
   const BlockContext& context = layout.blocks[b];
@@ -18,7 +18,8 @@ std::vector<int32_t> visible_rows(const BlockAttention& layout, int32_t row) {
     const int32_t distance = context.n + row % layout.block - t;
     if (layout.window == 0 || distance < layout.window) rows.push_back(context.first + t);
   }
-  for (int32_t o = 0; o < layout.block; ++o) rows.push_back(layout.context_rows + b * layout.block + o);
+  const int32_t seen = layout.causal ? row % layout.block + 1 : layout.block;
+  for (int32_t o = 0; o < seen; ++o) rows.push_back(layout.context_rows + b * layout.block + o);
   return rows;
 }
 

@@ -26,7 +26,7 @@ ChainPass::ChainPass(TrainOps& ops, const TrainShape& shape, DType factor, int32
       mlp_(mlp),
       rotation_(ops, rotary_dim, shape.rope_theta) {
   ASHLAR_CHECK_EQ(shape.layers, 1);
-  ASHLAR_CHECK(shape.window == 0 && !shape.convolutions && !shape.selector);
+  ASHLAR_CHECK(shape.sights.empty() && !shape.convolutions && !shape.selector);
 }
 
 void ChainPass::lay_out(TensorRoom& room, const Sizes& sizes) {
@@ -155,7 +155,12 @@ void ChainPass::rotate(Tensor rows, const int32_t* positions, bool back) {
 }
 
 BlockAttention ChainPass::layout_of(int32_t s) const {
-  return {shape_.heads, shape_.kv_heads, shape_.head_dim, s + 1, context_rows_, 0, contexts_};
+  return {.heads = shape_.heads,
+          .kv_heads = shape_.kv_heads,
+          .head_dim = shape_.head_dim,
+          .block = s + 1,
+          .context_rows = context_rows_,
+          .blocks = contexts_};
 }
 
 void ChainPass::place_keys(int32_t s) {

@@ -40,7 +40,9 @@ void DrafterPass::lay_out(TensorRoom& room, const Sizes& sizes) {
   features_ = room.take(context_rows, shape_.hidden, factor);
   d_features_ = room.take(context_rows, shape_.hidden);
   layers_.resize(static_cast<size_t>(shape_.layers));
-  for (Layer& layer : layers_) {
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    Layer& layer = layers_[i];
+    layer.sight = shape_.sight(static_cast<int32_t>(i));
     layer.input = room.take(block_rows, shape_.hidden);
     layer.middle = room.take(block_rows, shape_.hidden);
     for (Tensor* t : {&layer.q_raw, &layer.q, &layer.attended}) *t = room.take(block_rows, width, factor);
@@ -77,8 +79,12 @@ size_t DrafterPass::bytes(int32_t context_rows, int32_t block_rows) const {
 void DrafterPass::prepare(const BlockBatch& batch) {
   const int32_t block_rows = batch.block_rows();
   const auto label_rows = static_cast<int32_t>(batch.labels.size());
-  attention_ = {shape_.heads,       shape_.kv_heads, shape_.head_dim, shape_.block,
-                batch.context_rows, shape_.window,   batch.blocks};
+  attention_ = {.heads = shape_.heads,
+                .kv_heads = shape_.kv_heads,
+                .head_dim = shape_.head_dim,
+                .block = shape_.block,
+                .context_rows = batch.context_rows,
+                .blocks = batch.blocks};
   const Sizes sizes = {batch.context_rows, block_rows, label_rows, batch.n_target_rows};
   memory_.place(ops_, [&](TensorRoom& room) { lay_out(room, sizes); });
   copy_parts(ops_, batch.aux_hidden, aux_hidden_);
@@ -109,6 +115,13 @@ void DrafterPass::prepare_indices(const BlockBatch& batch) {
   labels_ = placed_indices[3];
   before_ = placed_indices[4];
   target_rows_ = placed_indices[5];
+}
+
+BlockAttention DrafterPass::attention_of(const Layer& layer) const {
+  BlockAttention out = attention_;
+  out.window = layer.sight.window;
+  out.causal = layer.sight.causal;
+  return out;
 }
 
 void DrafterPass::rotate_rows(Tensor queries, Tensor keys, bool back) {
@@ -172,7 +185,7 @@ void DrafterPass::attention_forward(const DrafterLayerParameters& p, const Layer
   norm(heads_of(layer.q_raw), p.q_norm, heads_of(layer.q));
   norm(heads_of(layer.k_raw), p.k_norm, heads_of(layer.k));
   rotate_rows(layer.q, layer.k, false);
-  ops_.attention(layer.q, layer.k, layer.v, attention_, layer.attended, layer.log_sums);
+  ops_.attention(layer.q, layer.k, layer.v, attention_of(layer), layer.attended, layer.log_sums);
   ops_.copy(layer.input, layer.middle);
   convolutions_.leave(p.attention_conv, layer.attended, p.o.factor, layer.attention_conv, layer.middle);
 }
@@ -248,8 +261,8 @@ void DrafterPass::attention_backward(const DrafterLayerParameters& p, const Laye
   const Tensor d_output = convolutions_.leave_backward(p.attention_conv, d_stream_, layer.attention_conv);
   ops_.linear_weight_gradient(d_output, layer.attended, p.o.gradient);
   ops_.linear_input_gradient(d_output, p.o.factor, Store::kOverwrite, d_attended_);
-  ops_.attention_gradient(d_attended_, layer.q, layer.k, layer.v, attention_, layer.attended, layer.log_sums, d_q_,
-                          d_k_, d_v_);
+  ops_.attention_gradient(d_attended_, layer.q, layer.k, layer.v, attention_of(layer), layer.attended, layer.log_sums,
+                          d_q_, d_k_, d_v_);
   rotate_rows(d_q_, d_k_, true);
   norm_backward(heads_of(d_q_), heads_of(layer.q_raw), p.q_norm, Store::kOverwrite, heads_of(d_q_));
   norm_backward(heads_of(d_k_), heads_of(layer.k_raw), p.k_norm, Store::kOverwrite, heads_of(d_k_));

@@ -36,6 +36,7 @@ class DrafterPass final : public BlockPass {
     Tensor middle;  // the residual stream after attention
     Tensor gate, up;
     ConvPass::Saved attention_conv, mlp_conv;
+    TrainSight sight;
   };
   struct Sizes {
     int32_t context_rows = 0, block_rows = 0, label_rows = 0;
@@ -60,6 +61,7 @@ class DrafterPass final : public BlockPass {
   void norm_backward(Tensor d_out, Tensor x, const DrafterParameter& p, Store store, Tensor d_x) {
     ops_.rms_norm_gradient(d_out, x, p.value.row(0), shape_.eps, store, d_x, p.gradient.row(0));
   }
+  BlockAttention attention_of(const Layer& layer) const;
   void rotate_rows(Tensor queries, Tensor keys, bool back);
 
   TrainOps& ops_;
@@ -71,7 +73,7 @@ class DrafterPass final : public BlockPass {
   ConvPass convolutions_;
   std::optional<SelectorPass> selector_;
 
-  BlockAttention attention_;
+  BlockAttention attention_;  // but for what differs between layers
   StepMemory memory_;
   std::unique_ptr<Buffer> indices_;
   RotationTable rotation_;

@@ -15,6 +15,25 @@ namespace {
 
 constexpr size_t kMaxConfigBytes = 1 << 20;
 
+// What each layer sees, as read_dflash_config() reads it: one window for those that have one, and causality of all, or
+// of those with a window where nothing is said.
+void add_sights(const std::vector<LayerAttention>& layers, Json& out) {
+  Json types = Json::array();
+  size_t sliding = 0;
+  size_t causal = 0;
+  for (const LayerAttention& layer : layers) {
+    types.push_back(layer.window > 0 ? "sliding_attention" : "full_attention");
+    causal += layer.causal ? 1 : 0;
+    if (layer.window == 0) continue;
+    ++sliding;
+    out["sliding_window"] = layer.window;
+    out["use_sliding_window"] = true;
+  }
+  out["layer_types"] = types;
+  if (causal == 0 && sliding > 0) out["is_causal"] = false;
+  if (causal > sliding) out["is_causal"] = true;
+}
+
 }  // namespace
 
 double shortest(float value) {
@@ -27,29 +46,29 @@ double shortest(float value) {
 
 Json zlab_config(const DflashConfig& config) {
   const LayerAttention& layer = config.stack.layers.front();
-  const Json layer_types(static_cast<size_t>(config.stack.n_layers), "full_attention");
   Json variant = {{"target_layer_ids", config.aux_layers}, {"mask_token_id", config.mask_id}};
   variant.update(words_of_head(config));
-  return {{"architectures", {architecture_of_head(config)}},
-          {"model_type", "qwen3"},
-          {"block_size", config.block_size},
-          {"num_target_layers", config.target_layers},
-          {"dflash_config", variant},
-          {"hidden_size", config.stack.hidden},
-          {"intermediate_size", config.stack.intermediate},
-          {"num_hidden_layers", config.stack.n_layers},
-          {"num_attention_heads", layer.shape.n_heads},
-          {"num_key_value_heads", layer.shape.n_kv_heads},
-          {"head_dim", layer.shape.head_dim},
-          {"hidden_act", "silu"},
-          {"rms_norm_eps", shortest(config.stack.norm_eps)},
-          {"rope_theta", layer.rope.theta},
-          {"vocab_size", config.vocab},
-          {"max_position_embeddings", config.max_positions},
-          {"attention_bias", false},
-          {"tie_word_embeddings", true},
-          {"layer_types", layer_types},
-          {"torch_dtype", "bfloat16"}};
+  Json out = {{"architectures", {architecture_of_head(config)}},
+              {"model_type", "qwen3"},
+              {"block_size", config.block_size},
+              {"num_target_layers", config.target_layers},
+              {"dflash_config", variant},
+              {"hidden_size", config.stack.hidden},
+              {"intermediate_size", config.stack.intermediate},
+              {"num_hidden_layers", config.stack.n_layers},
+              {"num_attention_heads", layer.shape.n_heads},
+              {"num_key_value_heads", layer.shape.n_kv_heads},
+              {"head_dim", layer.shape.head_dim},
+              {"hidden_act", "silu"},
+              {"rms_norm_eps", shortest(config.stack.norm_eps)},
+              {"rope_theta", layer.rope.theta},
+              {"vocab_size", config.vocab},
+              {"max_position_embeddings", config.max_positions},
+              {"attention_bias", false},
+              {"tie_word_embeddings", true},
+              {"torch_dtype", "bfloat16"}};
+  add_sights(config.stack.layers, out);
+  return out;
 }
 
 void write_drafter_folder(const std::filesystem::path& folder, const Json& config,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/export/speculators_config.h"
 
+#include "base/error.h"
 #include "io/mapped_file.h"
 #include "model/drafters/head_config.h"
 #include "train/export/drafter_folder.h"
@@ -25,12 +26,22 @@ Json layer_config(const DflashConfig& drafter) {
                           "max_position_embeddings", "attention_bias", "layer_types"}) {
     out[key] = all[key];
   }
+  for (const char* key : {"sliding_window", "use_sliding_window"}) {
+    if (all.contains(key)) out[key] = all[key];
+  }
   return out;
 }
 
 }  // namespace
 
 Json speculators_config(const DflashConfig& drafter, const ModelConfig& target) {
+  bool looks_ahead = false;  // in layers with a window
+  for (const LayerAttention& layer : drafter.stack.layers) {
+    if (layer.window > 0) looks_ahead = !layer.causal;
+    if (layer.window > 0 || !layer.causal) continue;
+    throw Error("train", drafter.folder.string() + ": has causal layers without a window, which the speculators form " +
+                             "has no word for; expected --format z-lab");
+  }
   std::vector<int32_t> layers;
   for (const int32_t layer : drafter.aux_layers) layers.push_back(layer + 1);
   const Json proposal = {{"proposal_type", "greedy"},
@@ -47,7 +58,7 @@ Json speculators_config(const DflashConfig& drafter, const ModelConfig& target) 
       {"mask_token_id", drafter.mask_id},
       {"target_hidden_size", nullptr},
       {"sample_from_anchor", false},
-      {"sliding_window_non_causal", false},
+      {"sliding_window_non_causal", looks_ahead},
       {"dtype", "bfloat16"},
       {"transformer_layer_config", layer_config(drafter)},
       {"speculators_config",

@@ -11,6 +11,7 @@ TrainShape train_shape(const DflashConfig& drafter) {
   shape.vocab = drafter.vocab;
   shape.block = drafter.block_size;
   shape.mask_token_id = drafter.mask_id;
+  for (const LayerAttention& layer : drafter.stack.layers) shape.sights.push_back({layer.window, layer.causal});
   if (const auto& conv = drafter.stack.block_conv) shape.convolutions = {conv->taps, conv->group};
   if (const auto& selector = drafter.selector) shape.selector = {selector->rank, selector->top_k};
   return shape;

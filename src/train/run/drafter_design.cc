@@ -52,6 +52,10 @@ DflashConfig design_drafter(const ModelConfig& target, const DrafterWishes& wish
     fail_design("--mask-token is " + std::to_string(mask_id) + "; the model has " + std::to_string(target.vocab) +
                 " tokens");
   }
+  if (wishes.window != 0 && wishes.window < wishes.block_size) {
+    fail_design("--sliding-window is " + std::to_string(wishes.window) + "; expected at least a block, " +
+                std::to_string(wishes.block_size));
+  }
   const StackConfig& stack = target.stack;
   DflashConfig config;
   config.folder = "the drafter";
@@ -77,6 +81,7 @@ DflashConfig design_drafter(const ModelConfig& target, const DrafterWishes& wish
   layer.shape.scale = 1.0F / std::sqrt(static_cast<float>(layer.shape.head_dim));
   layer.rope.theta = stack.layers.front().rope.theta;
   layer.causal = false;
+  layer.window = wishes.window;
   config.stack.layers.assign(static_cast<size_t>(config.stack.n_layers), layer);
   return config;
 }
@@ -84,8 +89,7 @@ DflashConfig design_drafter(const ModelConfig& target, const DrafterWishes& wish
 void check_trainable(const DflashConfig& drafter) {
   const auto fail = [&](const std::string& what) {
     fail_design(drafter.folder.string() + ": " + what +
-                ", which is not trained here; expected a drafter of full attention with "
-                "the target's vocabulary");
+                ", which is not trained here; expected a drafter without it, with the target's vocabulary");
   };
   const std::vector<std::string> heads = designed_heads();
   if (std::ranges::find(heads, drafter.head) == heads.end()) fail("has the head '" + drafter.head + "'");
@@ -97,11 +101,14 @@ void check_trainable(const DflashConfig& drafter) {
   if (drafter.stack.qkv_bias || drafter.stack.output_bias || drafter.stack.mlp_bias) fail("has biases");
   if (drafter.stack.moe) fail("has a mixture of experts");
   for (const LayerAttention& layer : drafter.stack.layers) {
-    if (layer.window > 0 || layer.causal) fail("has layers that do not see the whole block");
+    if (layer.window > 0 && layer.window < drafter.block_size) fail("has a window that is less than its block");
     if (layer.rope.scaling != RopeConfig::Scaling::kNone || layer.rope.partial_rotary_factor != 1.0) {
       fail("scales its rope");
     }
-    if (layer != drafter.stack.layers.front()) fail("has layers that differ");
+    LayerAttention other = drafter.stack.layers.front();
+    other.window = layer.window;
+    other.causal = layer.causal;
+    if (layer != other) fail("has layers that differ in more than what they see");
   }
 }
 

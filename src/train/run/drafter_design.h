@@ -19,6 +19,7 @@ struct DrafterWishes {
   std::vector<int32_t> aux_layers;  ///< empty: default_aux_layers
   std::optional<int32_t> mask_id;   ///< none: find_mask_token
   std::string head;                 ///< of designed_heads(); empty: the plain one, or what a drafter has already
+  int32_t window = 0;               ///< positions that each layer sees at most; 0: all
   int32_t draft_vocab = 0;          ///< tokens that are drafted, of heads that may have fewer; 0: the target's
 };
 
@@ -33,14 +34,14 @@ std::vector<int32_t> default_aux_layers(int32_t target_layers, int32_t n = 5);
 /// The first of mask_tokens(). Throws Error("train", ...) if there is none.
 int32_t find_mask_token(const Tokenizer& tokenizer, int32_t vocab, const std::vector<int32_t>& stop_ids);
 
-/// A drafter with the target's widths, heads and rope base, full attention, and a dense MLP of the target's width, or
-/// of three times the hidden size where the target's is a mixture. Throws Error("train", ...) for a target that no
-/// drafter is for, or for wishes that cannot be.
+/// A drafter with the target's widths, heads and rope base, attention to whole blocks, and a dense MLP of the target's
+/// width, or of three times the hidden size where the target's is a mixture. Throws Error("train", ...) for a target
+/// that no drafter is for, or for wishes that cannot be.
 DflashConfig design_drafter(const ModelConfig& target, const DrafterWishes& wishes, int32_t mask_id);
 
-/// Throws Error("train", ...) if a drafter, which check_fit() accepts, has parts that are not trained: windows, biases,
-/// a vocabulary of its own, scaled embeddings or logits, slots that predict the next position, or a head that is none
-/// of designed_heads().
+/// Throws Error("train", ...) if a drafter, which check_fit() accepts, has parts that are not trained: windows below a
+/// block, biases, a vocabulary of its own, scaled embeddings or logits, slots that predict the next position, or a head
+/// that is none of designed_heads().
 void check_trainable(const DflashConfig& drafter);
 
 }  // namespace ashlar

@@ -13,6 +13,7 @@
 #include "model/drafters/dflash.h"
 #include "model/drafters/head_config.h"
 #include "temp_folder.h"
+#include "train/export/speculators_config.h"
 #include "train/run/drafter_design.h"
 #include "train/run/train_state.h"
 
@@ -115,6 +116,46 @@ TEST(DrafterFolder, SaysWhichHead) {
   EXPECT_THROW(add_head("dflash", plain), Error);
   EXPECT_THROW(add_head("dspark", plain), Error);
   EXPECT_THROW(add_head("none", plain), Error);
+}
+
+// What layers see is said in either form as it is read again.
+TEST(DrafterFolder, SaysWhatLayersSee) {
+  struct Case {
+    std::vector<std::pair<int32_t, bool>> layers;  // window, causal
+    Json is_causal;
+  };
+  const Case cases[] = {{{{32, false}, {32, false}}, false}, {{{32, true}, {32, true}}, {}},
+                        {{{32, true}, {0, false}}, {}},      {{{32, false}, {0, false}}, false},
+                        {{{32, true}, {0, true}}, true},     {{{0, true}, {0, true}}, true},
+                        {{{0, false}, {0, false}}, {}}};
+  const ModelConfig target = read_model_config(pebble());
+  for (const Case& c : cases) {
+    SCOPED_TRACE(::testing::PrintToString(c.layers));
+    DrafterWishes wishes;
+    wishes.layers = 2;
+    DflashConfig designed = design_drafter(target, wishes, 3);
+    for (size_t i = 0; i < 2; ++i) {
+      std::tie(designed.stack.layers[i].window, designed.stack.layers[i].causal) = c.layers[i];
+    }
+    const TempFolder folder;
+    write_drafter_folder(folder / "d", zlab_config(designed), {});
+    const DflashConfig read = read_dflash_config(folder / "d");
+    check_trainable(read);
+    EXPECT_EQ(read.stack.layers, designed.stack.layers);
+    EXPECT_EQ(zlab_config(read).value("is_causal", Json()), c.is_causal);
+    const bool is_sayable = std::ranges::none_of(c.layers, [](const auto& l) { return l.first == 0 && l.second; });
+    if (!is_sayable) {
+      EXPECT_THROW(speculators_config(designed, target), Error);
+      continue;
+    }
+    write_drafter_folder(folder / "s", speculators_config(designed, target), {});
+    EXPECT_EQ(read_dflash_config(folder / "s").stack.layers, designed.stack.layers);
+  }
+  DrafterWishes narrow;
+  narrow.window = 15;
+  EXPECT_THROW(design_drafter(target, narrow, 3), Error);
+  narrow.window = 16;
+  EXPECT_EQ(design_drafter(target, narrow, 3).stack.layers.front().window, 16);
 }
 
 struct Arrays {

@@ -27,6 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kWindow = "dflash_window";
+constexpr const char* kCausalWindow = "dflash_causal_window";
 constexpr const char* kEagle3 = "eagle3";
 constexpr const char* kEagle3OfSome = "eagle3_vocabulary";
 constexpr const char* kMtp = "mtp";
@@ -34,7 +36,7 @@ constexpr const char* kOwnMtp = "mtp_of_target";
 
 std::vector<std::string> trained_kinds() {
   std::vector<std::string> all = designed_heads();
-  for (const char* name : {kEagle3, kEagle3OfSome, kMtp, kOwnMtp}) all.emplace_back(name);
+  for (const char* name : {kWindow, kCausalWindow, kEagle3, kEagle3OfSome, kMtp, kOwnMtp}) all.emplace_back(name);
   return all;
 }
 
@@ -59,7 +61,16 @@ class DrafterTrainingOfHeads : public DrafterTraining, public ::testing::WithPar
       return mtp_drafter(design_mtp(model_->config(), wishes), model_->config());
     }
     DflashConfig config = drafter_;
-    add_head(GetParam(), config);
+    if (GetParam() == kWindow || GetParam() == kCausalWindow) {
+      // Of documents of 40 tokens most lies outside; the last layer sees everything, as published drafters have it.
+      LayerAttention layer = config.stack.layers.front();
+      layer.window = config.block_size;
+      layer.causal = GetParam() == kCausalWindow;
+      config.stack.layers.insert(config.stack.layers.begin(), layer);
+      config.stack.n_layers = static_cast<int32_t>(config.stack.layers.size());
+    } else {
+      add_head(GetParam(), config);
+    }
     return block_drafter(config);
   }
 };

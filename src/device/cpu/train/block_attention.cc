@@ -48,6 +48,8 @@ class BlockAttentionRunner::Block {
   int32_t begin(int32_t r) const {
     return layout_.window == 0 ? 0 : std::max(0, context_.n + r % layout_.block - layout_.window + 1);
   }
+  /// What follows the last key that row r sees.
+  int32_t end(int32_t r) const { return context_.n + (layout_.causal ? r % layout_.block + 1 : layout_.block); }
   float scale() const { return 1.0F / std::sqrt(static_cast<float>(layout_.head_dim)); }
 
   void take_queries(Tensor q) {
@@ -147,10 +149,12 @@ void BlockAttentionRunner::forward(Tensor q, Tensor k, Tensor v, const BlockAtte
     block.all_scores(k);
     for (int32_t r = 0; r < block.rows(); ++r) {
       const int32_t begin = block.begin(r);
+      const int32_t end = block.end(r);
       float* row = block.scores(r);
       std::fill_n(row, begin, 0.0F);
-      const float highest = kernels_.highest(row + begin, keys - begin);
-      const float sum = kernels_.exponentials(row + begin, keys - begin, highest);
+      std::fill_n(row + end, keys - end, 0.0F);
+      const float highest = kernels_.highest(row + begin, end - begin);
+      const float sum = kernels_.exponentials(row + begin, end - begin, highest);
       log_sums.row(block.row_of(r))[block.head_of(r)] = highest + std::log(sum);
       block.gradient(r)[0] = sum;  // no gradient lies there in a forward
     }
@@ -215,11 +219,13 @@ void BlockAttentionRunner::block_gradient(const Tensors& t, const BlockAttention
     const int32_t row = block.row_of(r);
     const int32_t h = block.head_of(r);
     const int32_t begin = block.begin(r);
+    const int32_t end = block.end(r);
     const float mean =
         kernels_.dot(t.d_out.row(row) + h * layout.head_dim, t.out.row(row) + h * layout.head_dim, layout.head_dim);
     means_[static_cast<size_t>(row) * layout.heads + h] = mean;
     std::fill_n(block.scores(r), begin, 0.0F);
-    kernels_.exponentials(block.scores(r) + begin, keys - begin, t.log_sums.row(row)[h]);
+    std::fill_n(block.scores(r) + end, keys - end, 0.0F);
+    kernels_.exponentials(block.scores(r) + begin, end - begin, t.log_sums.row(row)[h]);
     kernels_.softmax_gradient(block.scores(r), mean, keys, block.gradient(r));
   }
   block.sum_over_keys(block.matrix_of_gradients(), t.k);

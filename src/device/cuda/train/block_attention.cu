@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(TrainAttention call, 
 #pragma unroll
     for (int r = 0; r < kRowsOfWarp; ++r) {
       const int32_t row = first + warp * kRowsOfWarp + r;
-      const bool visible = lane < n && (t < 0 || is_in_window(call, block, row, t + lane));
+      const bool visible = lane < n && sees_key(call, block, row, t, lane);
       const float score = visible ? p[r] : -INFINITY;
       const float now = fmaxf(highest[r], warp_max(score));
       const float shrink = highest[r] == -INFINITY ? 0.0F : expf(highest[r] - now);

@@ -47,15 +47,16 @@ __device__ __forceinline__ void products(const float* rows, const float* keys, i
   }
 }
 
-/// fn(first key row, keys, place of the first in the document or -1 of the block's own) for all keys that rows from
-/// `row` of block `b` on may see.
+/// fn(first key row, keys, place of the first in the document, or its own_place() in the block) for all keys that rows
+/// from `row` of block `b` on may see.
 template <class Fn>
 __device__ __forceinline__ void for_keys(const TrainAttention& call, int32_t b, int32_t row, const Fn& fn) {
   const TrainBlock block = call.blocks[b];
   const int32_t begin = call.window == 0 ? 0 : max(0, block.n + row - call.window + 1);
   for (int32_t t = begin; t < block.n; t += kKeys) fn(int64_t{block.first} + t, min(kKeys, block.n - t), t);
   for (int32_t o = 0; o < call.block; o += kKeys) {
-    fn(int64_t{call.context_rows} + int64_t{b} * call.block + o, min(kKeys, call.block - o), -1);
+    fn(int64_t{call.context_rows} + int64_t{b} * call.block + o, min(kKeys, call.block - o),
+       own_place(o));
   }
 }
 

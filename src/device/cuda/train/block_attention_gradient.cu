@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads) query_kernel(TrainAttention call, fl
 #pragma unroll
     for (int r = 0; r < kRowsOfWarp; ++r) {
       const int32_t row = first + warp * kRowsOfWarp + r;
-      const bool visible = row < call.block && lane < n && (t < 0 || is_in_window(call, block, row, t + lane));
+      const bool visible = row < call.block && lane < n && sees_key(call, block, row, t, lane);
       const float p = visible ? expf(scores[r] - log_sums[r]) : 0.0F;
       d_scores[r] = p * (d_scores[r] - means[r]) * scale;
     }
@@ -133,11 +133,12 @@ __global__ void __launch_bounds__(kThreads) key_kernel(TrainAttention call, floa
     products<kColumns>(q, k, call.head_dim, p);
     products<kColumns>(d_out, v, call.head_dim, d);
     const int32_t t = static_cast<int32_t>(keys.first - block.first) + lane;
+    const int32_t o = static_cast<int32_t>(keys.first - call.context_rows - int64_t{b} * call.block) + lane;
 #pragma unroll
     for (int r = 0; r < kRowsOfWarp; ++r) {
       const int32_t at = warp * kRowsOfWarp + r, row = first + at;
-      const bool of_context = t >= 0 && t < block.n && is_in_window(call, block, row, t);
-      const bool visible = row < call.block && lane < keys.n && (keys.own >= 0 || of_context);
+      const bool is_seen = keys.own >= 0 ? sees_own(call, row, o) : t >= 0 && t < block.n && is_in_window(call, block, row, t);
+      const bool visible = row < call.block && lane < keys.n && is_seen;
       float weight = 0, d_score = 0;
       if (visible) {
         weight = expf(p[r] * scale - log_sum(call, first_row + at, h));

@@ -351,7 +351,8 @@ class CudaTrainOps final : public TrainOps {
     TrainAttention call;
     call.heads = layout.heads, call.kv_heads = layout.kv_heads, call.head_dim = layout.head_dim;
     call.block = layout.block, call.n_blocks = static_cast<int32_t>(layout.blocks.size());
-    call.context_rows = layout.context_rows, call.window = layout.window, call.blocks = blocks;
+    call.context_rows = layout.context_rows, call.window = layout.window, call.causal = layout.causal;
+    call.blocks = blocks;
     call.q = rows_of(q), call.k = rows_of(k), call.v = rows_of(v);
     call.out = rows_of(out), call.log_sums = rows_of(log_sums);
     return call;

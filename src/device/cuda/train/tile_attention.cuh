@@ -129,8 +129,8 @@ __device__ __forceinline__ void load_left(const Matrix& x, const LaneRows& rows,
   }
 }
 
-/// fn(keys in shared memory, of them all, place of the first in the document or -1 of the block's own) for all that
-/// rows of block `b` may see. Keys and values have kKeys rows each.
+/// fn(keys in shared memory, of them all, place of the first in the document, or its own_place() in the block) for all
+/// that rows of block `b` may see. Keys and values have kKeys rows each.
 template <int kDim, class Fn>
 __device__ __forceinline__ void for_keys(const TrainAttention& call, int32_t b, int32_t kv_head, __nv_bfloat16* keys,
                                          __nv_bfloat16* values, const Fn& fn) {
@@ -145,14 +145,15 @@ __device__ __forceinline__ void for_keys(const TrainAttention& call, int32_t b, 
   const int32_t begin = call.window == 0 ? 0 : max(0, block.n - call.window + 1);
   for (int32_t t = begin; t < block.n; t += kKeys) tile(int64_t{block.first} + t, min(kKeys, block.n - t), t);
   for (int32_t o = 0; o < call.block; o += kKeys) {
-    tile(int64_t{call.context_rows} + int64_t{b} * call.block + o, min(kKeys, call.block - o), -1);
+    tile(int64_t{call.context_rows} + int64_t{b} * call.block + o, min(kKeys, call.block - o),
+         own_place(o));
   }
 }
 
 /// Whether key `key` of a tile counts for row r.
 __device__ __forceinline__ bool visible(const TrainAttention& call, const TrainBlock& block, int32_t r, int32_t key,
                                         int32_t n, int32_t t) {
-  return key < n && (t < 0 || sees(call, block, r, t + key));
+  return key < n && sees_key(call, block, r, t, key);
 }
 
 /// fn(std::integral_constant of the heads' columns), which are 32, 64 or 128.

@@ -133,21 +133,23 @@ __global__ void __launch_bounds__(32 * kWarps) key_kernel(TrainAttention call, f
   const int64_t left_over = (of_context ? int64_t{call.context_rows} : all) - first;
   const int32_t n = left_over < kOwnKeys ? static_cast<int32_t>(left_over) : kOwnKeys;
   int64_t own[2];
-  int32_t own_block[2] = {-1, -1};
+  int32_t own_block[2] = {-1, -1}, slot[2] = {};
 #pragma unroll
   for (int side = 0; side < 2; ++side) {
     const int at = warp * 16 + lane / 4 + 8 * side;
     own[side] = at < n ? first + at : -1;
-    if (at < n && !of_context) own_block[side] = static_cast<int32_t>((own[side] - call.context_rows) / call.block);
+    if (at >= n || of_context) continue;
+    own_block[side] = static_cast<int32_t>((own[side] - call.context_rows) / call.block);
+    slot[side] = static_cast<int32_t>((own[side] - call.context_rows) % call.block);
   }
   uint32_t k[kDim / 16][4], v[kDim / 16][4];
   const LaneRows keys = {{own[0], own[1]}, {}, {kv_head, kv_head}};
   load_left<kDim>(call.k, keys, k);
   load_left<kDim>(call.v, keys, v);
   float d_k[kDim / 8][4] = {}, d_v[kDim / 8][4] = {};
-  const auto sees_own = [&](const Query& query, int side) {
+  const auto is_seen_by = [&](const Query& query, int side) {
     if (own[side] < 0) return false;
-    if (!of_context) return query.index == own_block[side];
+    if (!of_context) return query.index == own_block[side] && sees_own(call, query.r, slot[side]);
     return sees(call, {query.first, query.n}, query.r, static_cast<int32_t>(own[side] - query.first));
   };
 
@@ -195,7 +197,7 @@ __global__ void __launch_bounds__(32 * kWarps) key_kernel(TrainAttention call, f
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         const Query& query = queries[part + i / 4 * 8 + 2 * quad + i % 2];
-        if (sees_own(query, i / 2 % 2)) counts |= 1U << i;
+        if (is_seen_by(query, i / 2 % 2)) counts |= 1U << i;
       }
       if (!__any_sync(~0u, counts != 0)) continue;
       uint32_t of_weights[4], of_scores[4];
