@@ -27,16 +27,16 @@ StepBench::StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vect
   before_prompt_.limit = length + max_tokens;
   before_prompt_.width = width;
   before_prompt_.prompt_length = length;
-  prefill();
+  prefill(0);
 }
 
-void StepBench::prefill() {
+void StepBench::prefill(int32_t known) {
   Slot& slot = slots_[0];
   slot = before_prompt_;
   decoder_->admit(0, slot, prompt_);
   const auto length = static_cast<int32_t>(prompt_.size());
   const int32_t prefill = shape_.prefill(length);
-  for (int32_t start = 0; start < prefill;) {
+  for (int32_t start = known; start < prefill;) {
     const int32_t rows = std::min(shape_.whole_blocks(max_rows_), prefill - start);
     const bool samples = shape_.prefill_samples && start + rows == length;
     plan_.spans = {
@@ -64,11 +64,14 @@ void StepBench::warm_up() {
 void StepBench::step() {
   // A step that could not use its whole width for nearness of the limit would be cheaper than others.
   if (slots_[0].done || slots_[0].length + shape_.rows >= slots_[0].limit) {
-    if (prompt_lasts_) {
-      slots_[0] = after_prompt_;
-      if (!shape_.prefill_samples) decoder_->admit(0, slots_[0], prompt_);  // it holds tokens between steps
+    if (!prompt_lasts_) {
+      prefill(0);
+    } else if (shape_.prefill_samples) {
+      // The last page again, as after a prefix hit: a head that reads the newest hidden state finds it there.
+      prefill((static_cast<int32_t>(prompt_.size()) - 1) / kPageTokens * kPageTokens);
     } else {
-      prefill();
+      slots_[0] = after_prompt_;
+      decoder_->admit(0, slots_[0], prompt_);  // it holds tokens between steps
     }
   }
   decoder_->run(plan_, slots_, result_);

@@ -32,7 +32,7 @@ class StepBench {
   int64_t tokens() const { return tokens_; }
 
  private:
-  void prefill();
+  void prefill(int32_t known);  // from a position before which the prompt's K and V are there
 
   std::unique_ptr<Decoder> decoder_;
   std::unique_ptr<KvMemory> kv_;

@@ -109,6 +109,14 @@ case_bench() {
   grep -q '"cycle"' "$work/bench.json" && fail "a cycle without a drafter"
   expect 2 "$ashlar" bench --seconds -1
 
+  # A head that reads the newest hidden state drafts in every cycle, where an answer is as short as one, too.
+  echo '{"text": "A harbour is a place on the coast where ships may shelter."}' > "$work/text.jsonl"
+  expect 0 "$ashlar" train --data "$work/text.jsonl" -o "$work/head" --method eagle3 --steps 1 --anchors 1
+  expect 0 "$ashlar" bench --drafter "$work/head" --no-self-test --width 16 --branches 0 --repeat 20 -n 16 --seconds 0.3 --concurrency 1 --json "$work/bench.json"
+  python3 -c 'import json, sys
+cycle = json.load(open(sys.argv[1]))["cycle"]
+sys.exit(not cycle["draft_ms"] > 0.05 * cycle["verify_ms"] and f"{cycle} has no drafting")' "$work/bench.json" || fail "a cycle without drafts"
+
   # Drafts of a wished quality: the tokens stay, and their number a step is what was asked for, less what the last step
   # of a short answer has no room for.
   expect 0 "$ashlar" bench --width 16 --accept-length 5 --repeat 1 -n 64 --seconds 0 --concurrency 2 --json "$work/bench.json"
