@@ -13,15 +13,15 @@
 namespace ashlar {
 
 struct DeviceOptions {
-  int32_t threads = 0;                       ///< workers; 0: one per core this process may use
-  std::string isa;                           ///< "" picks the best that the machine has; otherwise one of isa_choices()
-  KvDType kv_dtype = KvDType::kBF16;         ///< kF32: of the cpu device; kTq4: of cpu and ref
-  KeptWeights weights = KeptWeights::kAuto;  ///< of the cpu and cuda devices
+  int32_t threads = 0;  ///< workers; 0: one per core this process may use
+  std::string isa;      ///< of the cpu device: "" picks the best that the machine has; otherwise one of isa_choices()
+  KvDType kv_dtype = KvDType::kBF16;         ///< kBF16 and kInt8: of all devices; others of cpu and ref
+  KeptWeights weights = KeptWeights::kAuto;  ///< those that round: of the cpu and cuda devices
   PackedStore* packed = nullptr;  ///< null, or where the cpu device keeps what it rounds; outlives the device
 };
 
-/// Makes a device: "cpu", "ref" or, where built, "cuda" or "cuda:1". Throws Error("device", ...) for another name or an
-/// instruction set the machine lacks, Error("kv-dtype", ...) where the device has no such numbers.
+/// Makes a device: "cpu", "ref" or, where built, "cuda" or "cuda:1". Throws Error("device") for another name or an isa
+/// that the machine lacks, Error("kv-dtype"), Error("weights") or Error("isa") for what the device does not have.
 std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& options);
 
 /// Kinds of devices that make_device accepts, the default first.

@@ -11,6 +11,7 @@
 #include "device/ref/ref_ops.h"
 #include "device/ref/ref_train_ops.h"
 #include "device/replicas/host_all_reduce.h"
+#include "device/weights/kept_weights.h"
 #ifdef ASHLAR_HAS_CUDA
 #include "device/cuda/cuda_ops.h"
 #include "device/cuda/replicas/nccl_all_reduce.h"
@@ -34,22 +35,29 @@ struct Device {
   MakeOps make;
   MakeTrainOps make_train;
   Connect connect;
-  std::span<const KvDType> kv_codes;  ///< that keys and values may be kept as (kv_codec.h)
-  bool is_several;                    ///< a machine may have several, which are named by a number
+  std::span<const KvDType> kv_dtypes;    ///< that keys and values may be kept as
+  std::span<const KeptWeights> weights;  ///< that products may take
+  bool has_isas;                         ///< instruction sets to choose from
+  bool is_several;                       ///< a machine may have several, which are named by a number
 };
 
-constexpr KvDType kIntegers[] = {KvDType::kInt8};
-constexpr KvDType kAllCodes[] = {KvDType::kInt8, KvDType::kTq4};
+constexpr KvDType kHalfAndIntegers[] = {KvDType::kBF16, KvDType::kInt8};
+constexpr KvDType kAllKvDTypes[] = {KvDType::kBF16, KvDType::kF32, KvDType::kInt8, KvDType::kTq4};
+constexpr KeptWeights kAsStored[] = {KeptWeights::kAuto, KeptWeights::kExact};
+constexpr KeptWeights kAllWeights[] = {KeptWeights::kAuto, KeptWeights::kInt4, KeptWeights::kInt8, KeptWeights::kFp8,
+                                       KeptWeights::kExact};
 
 // The default first.
 constexpr Device kDevices[] = {
     {"cpu", [](const DeviceOptions& options, int32_t) { return make_cpu_ops(options); },
-     [](const DeviceOptions& options, int32_t) { return make_cpu_train_ops(options); }, connect_here, kAllCodes, false},
+     [](const DeviceOptions& options, int32_t) { return make_cpu_train_ops(options); }, connect_here, kAllKvDTypes,
+     kAllWeights, true, false},
 #ifdef ASHLAR_HAS_CUDA
-    {"cuda", make_cuda_ops, make_cuda_train_ops, connect_by_nccl, kIntegers, true},
+    {"cuda", make_cuda_ops, make_cuda_train_ops, connect_by_nccl, kHalfAndIntegers, kAllWeights, false, true},
 #endif
     {"ref", [](const DeviceOptions& options, int32_t) { return make_ref_ops(options.kv_dtype); },
-     [](const DeviceOptions&, int32_t) { return make_ref_train_ops(); }, connect_here, kAllCodes, false},
+     [](const DeviceOptions&, int32_t) { return make_ref_train_ops(); }, connect_here, kAllKvDTypes, kAsStored, false,
+     false},
 };
 
 struct Named {
@@ -78,23 +86,36 @@ Named find_device(std::string_view name) {
   throw Error("device", "unknown device '" + std::string(name) + "'; expected one of: " + names);
 }
 
+// A setting that changes nothing is refused, so that nobody takes what he measures for its effect.
+template <class Choice>
+void check_choice(const char* setting, const std::string& name, const char* lacks, Choice chosen,
+                  std::span<const Choice> choices) {
+  if (std::ranges::find(choices, chosen) != choices.end()) return;
+  std::string expected;
+  for (const Choice choice : choices) expected += (expected.empty() ? "" : ", ") + std::string(name_of(choice));
+  throw Error(setting, "the " + name + " device " + lacks + std::string(name_of(chosen)) +
+                           "; expected one of: " + expected + "; or another --device");
+}
+
+void check_isa(const Device& device, const DeviceOptions& options) {
+  if (device.has_isas || options.isa.empty()) return;
+  throw Error("isa", "--isa " + options.isa +
+                         " (ASHLAR_FORCE_ISA is the same) is for the cpu device: leave it out with " + device.name);
+}
+
 }  // namespace
 
 std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& options) {
   const auto [device, index] = find_device(name);
-  if (kv_codec(options.kv_dtype) != nullptr &&
-      std::ranges::find(device.kv_codes, options.kv_dtype) == device.kv_codes.end()) {
-    std::string expected = "bf16";
-    for (const KvDType codes : device.kv_codes) expected += ", " + std::string(name_of(codes));
-    throw Error("kv-dtype", "the " + name + " device keeps no keys and values as " +
-                                std::string(name_of(options.kv_dtype)) + "; expected one of: " + expected +
-                                "; or another --device");
-  }
+  check_choice("kv-dtype", name, "keeps no keys and values as ", options.kv_dtype, device.kv_dtypes);
+  check_choice("weights", name, "keeps no weights as ", options.weights, device.weights);
+  check_isa(device, options);
   return device.make(options, index);
 }
 
 std::unique_ptr<TrainOps> make_train_ops(const std::string& name, const DeviceOptions& options) {
   const auto [device, index] = find_device(name);
+  check_isa(device, options);
   return device.make_train(options, index);
 }
 

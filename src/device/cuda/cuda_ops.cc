@@ -44,7 +44,7 @@ ProductCall product_of(ProductCall call, Tensor x, Tensor out) {
   return call;
 }
 
-/// make_device() lets no other codes through; f32 is kept as bf16.
+/// make_device() lets no others through.
 KvNumbers numbers_of(KvDType dtype) { return dtype == KvDType::kInt8 ? KvNumbers::kInt8 : KvNumbers::kBF16; }
 
 /// Drafts have 16 rows a sequence, where few bits gain nothing: drafters follow the target's weights.
@@ -240,9 +240,6 @@ void CudaOps::softcap(Tensor x, float limit) {
 }  // namespace cuda
 
 std::unique_ptr<Ops> make_cuda_ops(const DeviceOptions& options, int32_t device) {
-  if (!options.isa.empty()) {
-    throw Error("cuda", "--isa " + options.isa + " is for the cpu device: leave it out (ASHLAR_FORCE_ISA is the same)");
-  }
   return std::make_unique<cuda::CudaOps>(options, device);
 }
 

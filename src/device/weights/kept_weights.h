@@ -28,4 +28,11 @@ inline std::optional<KeptWeights> kept_weights_of(std::string_view name) {
   return std::nullopt;
 }
 
+constexpr std::string_view name_of(KeptWeights weights) {
+  for (const NamedKeptWeights& named : kKeptWeights) {
+    if (named.weights == weights) return named.name;
+  }
+  return "";
+}
+
 }  // namespace ashlar

@@ -367,8 +367,7 @@ class CudaTrainOps final : public TrainOps {
 }  // namespace
 }  // namespace cuda
 
-std::unique_ptr<TrainOps> make_cuda_train_ops(const DeviceOptions& options, int32_t device) {
-  if (!options.isa.empty()) throw Error("cuda", "--isa " + options.isa + " is for the cpu device: leave it out");
+std::unique_ptr<TrainOps> make_cuda_train_ops(const DeviceOptions& /*options*/, int32_t device) {
   cuda::require_device(device);
   return std::make_unique<cuda::CudaTrainOps>(device);
 }
