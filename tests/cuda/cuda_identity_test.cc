@@ -5,8 +5,8 @@
 
 #include "cuda/on_gpu.h"
 #include "equivalence/block_suite.h"
+#include "equivalence/crowd_suite.h"
 #include "equivalence/head_drafter.h"
-#include "equivalence/suite.h"
 
 namespace ashlar::testing {
 namespace {
@@ -27,6 +27,9 @@ TEST_F(IdentityOnGpu, EveryConfigurationGivesTheSameTokens) {
   EXPECT_GT(suite.accepted, suite.ngram_accepted);
   EXPECT_GT(suite.ngram_accepted, 0U);
 }
+
+// 128 blocks of 16 are 2,048 rows.
+TEST_F(IdentityOnGpu, ManySequencesAtOnceGetTheSameTokens) { suite::expect_same_of_many_at_once(*ops_, 128); }
 
 // With weights of few bits, too: a quarter of the configurations each.
 TEST_F(IdentityOnGpu, WeightsOfFewBitsGiveTheSameTokensEverywhere) {

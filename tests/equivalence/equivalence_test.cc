@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The promise of the engine: a request's tokens depend on weights, prompt, sampling parameters and seed alone.
 
-#include "equivalence/suite.h"
-
 #include <cstdlib>
+
+#include "equivalence/crowd_suite.h"
 
 namespace ashlar::testing {
 namespace {
@@ -26,6 +26,12 @@ TEST(Equivalence, EveryConfigurationGivesTheSameTokens) {
   EXPECT_GT(suite.preemptions, 36U);
   EXPECT_GT(suite.accepted, suite.ngram_accepted);
   EXPECT_GT(suite.ngram_accepted, 0U);
+}
+
+// 40 blocks of 16 are 640 rows.
+TEST(Equivalence, ManySequencesAtOnceGetTheSameTokens) {
+  const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
+  suite::expect_same_of_many_at_once(*ops, 40);
 }
 
 // With products of few bits, too: every method once, each in another way and by another sampling. A quarter of all

@@ -61,7 +61,7 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   const int32_t branches = max_branches() * limits.max_spans;
   batch_ = std::make_unique<RowBatch>(ops, limits.max_rows, limits.max_spans, branches);
   logits_ = std::make_unique<LogitsBuffer>(ops, kLogitRows, vocab());
-  choices_ = {ops, kLogitRows};
+  choices_ = {ops, kChoiceRows};
   commit_slots_ = {ops, kMaxWidth};
   pages_ = std::make_unique<PageTables>(ops, limits.max_slots, max_positions() / kPageTokens + 1 + pages_of_block());
   chains_.reserve(limits.max_spans);

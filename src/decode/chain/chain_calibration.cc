@@ -12,7 +12,7 @@ namespace ashlar {
 namespace {
 
 constexpr int32_t kMaxRows = 64;
-constexpr int32_t kMaxFlatRows = 512;  // where 64 take less than kFlat times one row
+constexpr int32_t kMaxFlatRows = 1024;  // where 64 take less than kFlat times one row
 constexpr double kFlat = 2.0;
 constexpr int32_t kWideRows = 16;      // of passes over a context
 constexpr int32_t kMaxContext = 2048;  // tokens that attention is measured over
@@ -173,8 +173,8 @@ int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, int32_t cont
       batch_->want_output();
     }
     const Tensor hidden = model_.forward(*batch_, *kv_, aux_request());
-    for (int32_t first = 0; first < rows; first += kLogitRows) {
-      model_.head_argmax(hidden.part(first, std::min(kLogitRows, rows - first)), choices_.device());
+    for (int32_t first = 0; first < rows; first += kChoiceRows) {
+      model_.head_argmax(hidden.part(first, std::min(kChoiceRows, rows - first)), choices_.device());
     }
     choices_.download(1);  // a pass is over when its result is there
   }

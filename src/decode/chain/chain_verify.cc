@@ -38,12 +38,15 @@ void ChainDecoder::sample(const StepPlan& plan, SlotTable& slots, Tensor hidden,
     int32_t rows = 0;
     int32_t first_output = 0;
     bool choices = model_.scales_exactly();
-    for (; last < work_.size() && rows + work_[last].n_outputs <= logits_->capacity(); ++last) {
-      if (rows == 0) first_output = work_[last].first_output;
+    for (; last < work_.size(); ++last) {
+      const Work& work = work_[last];
+      const bool choice = choices && (work.n_outputs == 0 || needs_only_choice(slots[plan.spans[last].slot]));
+      if (rows + work.n_outputs > (choice ? kChoiceRows : logits_->capacity())) break;
+      if (rows == 0) first_output = work.first_output;
       // Outputs that score a prompt may stand between two spans' own.
-      if (work_[last].n_outputs > 0 && work_[last].first_output != first_output + rows) break;
-      rows += work_[last].n_outputs;
-      choices = choices && (work_[last].n_outputs == 0 || needs_only_choice(slots[plan.spans[last].slot]));
+      if (work.n_outputs > 0 && work.first_output != first_output + rows) break;
+      rows += work.n_outputs;
+      choices = choice;
     }
     const int64_t begin = now_ns();
     const auto spans = std::span(walks_).subspan(first, last - first);

@@ -83,7 +83,7 @@ void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
   drafter_->reserve(limits.max_rows, rows);
   batch_ = std::make_unique<RowBatch>(ops_, rows, limits.max_slots);
   logits_ = std::make_unique<LogitsBuffer>(ops_, kLogitRows, drafter_->config().draft_vocab);
-  entries_ = {ops_, kLogitRows};
+  entries_ = {ops_, kChoiceRows};
   if (CandidateHead* const selector = drafter_->selector()) {
     selector->reserve(ops_, kLogitRows);
     walk_ = std::make_unique<SelectorWalk>(ops_, selector->candidates(), drafter_->config().vocab);
@@ -187,10 +187,13 @@ void DflashProposer::run_pass(SlotTable& slots) {
   for (size_t first = 0; first < blocks_.size();) {
     size_t last = first;
     int32_t rows = 0;
-    bool highest = true;
-    for (; last < blocks_.size() && rows + blocks_[last].n_outputs <= logits_->capacity(); ++last) {
-      rows += blocks_[last].n_outputs;
-      highest = highest && !needs_logits(blocks_[last], slots[blocks_[last].span->slot]);
+    bool highest = !walk_ && drafter_->in_turn() == nullptr && drafter_->refiner() == nullptr;
+    for (; last < blocks_.size(); ++last) {
+      const Block& block = blocks_[last];
+      const bool still = highest && !needs_logits(block, slots[block.span->slot]);
+      if (rows + block.n_outputs > (still ? kChoiceRows : logits_->capacity())) break;
+      rows += block.n_outputs;
+      highest = still;
     }
     const auto blocks = std::span(blocks_).subspan(first, last - first);
     const Tensor outputs = hidden.part(blocks.front().first_output, rows);
