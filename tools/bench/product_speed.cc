@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// product_speed HIDDEN Q KV WIDE ROWS...: what it costs that a row's bits do not depend on the other rows. Microseconds
-// of the four products of a layer (queries, keys and values; output; gates and ups; down) in bf16, by the device's own
-// kernels, whose sums have one order for any number of rows, and by the fastest kernels of cuBLASLt for each product
-// and number of rows, out of all that its heuristics name. Layers take turns, so that weights come from memory; both
-// have residuals to add, and only the device's own multiply gates. Medians of turns of many layers each. Qwen3-8B: 4096
-// 4096 1024 12288.
+// product_speed [WEIGHTS] HIDDEN Q KV WIDE ROWS...: what it costs that a row's bits do not depend on the other rows.
+// Microseconds of the four products of a layer (queries, keys and values; output; gates and ups; down) in bf16, by the
+// device's own kernels, whose sums have one order for any number of rows, and by the fastest kernels of cuBLASLt for
+// each product and number of rows, out of all that its heuristics name. Layers take turns, so that weights come from
+// memory; both have residuals to add, and only the device's own multiply gates. Medians of turns of many layers each.
+// Qwen3-8B: 4096 4096 1024 12288. WEIGHTS: int8, int4 or fp8, with the device's own kernels alone, and of each product
+// by itself.
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -14,6 +15,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -22,6 +24,7 @@
 
 #include "base/clock.h"
 #include "device/device.h"
+#include "device/weights/kept_weights.h"
 #include "device/weights/weight_source.h"
 
 namespace {
@@ -181,8 +184,10 @@ class Free {
   cublasLtHandle_t handle_ = nullptr;
 };
 
-void measure(int32_t hidden, int32_t q, int32_t kv, int32_t wide, const std::vector<int32_t>& counts) {
-  const auto ops = make_device("cuda", {});
+void measure(KeptWeights kept, int32_t hidden, int32_t q, int32_t kv, int32_t wide,
+             const std::vector<int32_t>& counts) {
+  const auto ops = make_device("cuda", {.threads = 0, .isa = {}, .weights = kept});
+  const bool is_plain = kept == KeptWeights::kAuto;
   const std::array<Shape, 4> shapes = {
       {{q + 2 * kv, hidden, false}, {hidden, q, true}, {2 * wide, hidden, false}, {hidden, wide, true}}};
   std::array<std::vector<std::unique_ptr<Weight>>, 4> own;
@@ -216,33 +221,45 @@ void measure(int32_t hidden, int32_t q, int32_t kv, int32_t wide, const std::vec
   float word = 0;
   const auto wait_for_own = [&] { ops->download(in, &word, sizeof(word)); };
   wait_for_own();
-  Free free(*ops);
+  const auto free = is_plain ? std::make_unique<Free>(*ops) : nullptr;
   std::printf("%s, %d layers by turns, %d: microseconds of a layer's four products\n", ops->isa().c_str(), kLayers,
               hidden);
   for (const int32_t rows : counts) {
     if (rows < 1 || rows > kMostRows) throw std::runtime_error("1 to " + std::to_string(kMostRows) + " rows");
     std::array<Free::Product, 4> best;
-    for (size_t i = 0; i < shapes.size(); ++i) {
-      best[i] = free.best(shapes[i], rows, weights[i], in, shapes[i].adds ? residual : out);
+    for (size_t i = 0; free && i < shapes.size(); ++i) {
+      best[i] = free->best(shapes[i], rows, weights[i], in, shapes[i].adds ? residual : out);
     }
     const auto tensor = [&](std::byte* data, int32_t cols) { return Tensor{data, rows, cols, cols, DType::kBF16}; };
     int layer = 0;
+    const std::array<std::function<void(size_t)>, 3> parts = {
+        [&](size_t at) { ops->linear(*own[0][at], tensor(in, hidden), Store::kOverwrite, tensor(out, shapes[0].n)); },
+        [&](size_t at) { ops->linear(*own[1][at], tensor(in, q), Store::kAdd, tensor(residual, hidden)); },
+        [&](size_t at) { ops->gated_mlp(*own[2][at], *own[3][at], tensor(in, hidden), tensor(residual, hidden)); }};
     const double of_own = seconds_of(
         [&] {
           const auto at = static_cast<size_t>(layer++ % kLayers);
-          ops->linear(*own[0][at], tensor(in, hidden), Store::kOverwrite, tensor(out, shapes[0].n));
-          ops->linear(*own[1][at], tensor(in, q), Store::kAdd, tensor(residual, hidden));
-          ops->gated_mlp(*own[2][at], *own[3][at], tensor(in, hidden), tensor(residual, hidden));
+          for (const auto& part : parts) part(at);
         },
         wait_for_own);
+    if (!free) {
+      std::printf("%4d rows: %7.1f:", rows, of_own * 1e6);
+      for (const auto& part : parts) {
+        const double seconds = seconds_of([&] { part(static_cast<size_t>(layer++ % kLayers)); }, wait_for_own);
+        std::printf(" %6.1f", seconds * 1e6);
+      }
+      std::printf("\n");
+      std::fflush(stdout);
+      continue;
+    }
     const double of_free = seconds_of(
         [&] {
           const auto at = static_cast<size_t>(layer++ % kLayers);
           for (size_t i = 0; i < shapes.size(); ++i) {
-            free.run(best[i], weights[i][at], in, shapes[i].adds ? residual : out);
+            free->run(best[i], weights[i][at], in, shapes[i].adds ? residual : out);
           }
         },
-        [&] { free.wait(); });
+        [&] { free->wait(); });
     std::printf("%4d rows: own %7.1f, free %7.1f (of %d, %d, %d, %d ways): %.3f\n", rows, of_own * 1e6, of_free * 1e6,
                 best[0].tried, best[1].tried, best[2].tried, best[3].tried, of_own / of_free);
     std::fflush(stdout);
@@ -252,14 +269,19 @@ void measure(int32_t hidden, int32_t q, int32_t kv, int32_t wide, const std::vec
 }  // namespace
 
 int main(int argc, char** argv) {
+  KeptWeights kept = KeptWeights::kAuto;
+  if (const auto named = argc > 1 ? kept_weights_of(argv[1]) : std::nullopt) {
+    kept = *named;
+    --argc, ++argv;
+  }
   if (argc < 6) {
-    std::fprintf(stderr, "usage: product_speed HIDDEN Q KV WIDE ROWS...\n");
+    std::fprintf(stderr, "usage: product_speed [WEIGHTS] HIDDEN Q KV WIDE ROWS...\n");
     return 2;
   }
   try {
     std::vector<int32_t> counts;
     for (int i = 5; i < argc; ++i) counts.push_back(std::atoi(argv[i]));
-    measure(std::atoi(argv[1]), std::atoi(argv[2]), std::atoi(argv[3]), std::atoi(argv[4]), counts);
+    measure(kept, std::atoi(argv[1]), std::atoi(argv[2]), std::atoi(argv[3]), std::atoi(argv[4]), counts);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "product_speed: %s\n", error.what());
     return 1;

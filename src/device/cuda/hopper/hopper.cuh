@@ -105,6 +105,9 @@ __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kInFlight));
 }
 
+/// What is the same in all lanes, as the compiler cannot know.
+__device__ __forceinline__ int of_warp(int value) { return __shfl_sync(0xFFFFFFFFU, value, 0); }
+
 // --- Clusters of blocks.
 
 __device__ __forceinline__ uint32_t cluster_rank() {

@@ -25,6 +25,10 @@ struct HopperQuantised {
   static constexpr int kClusterBlocks = kBlocks;
   /// Tiles of 64 inputs in a stage: one where sums would leave room for two stages.
   static constexpr int kDepth = kBlocks > 1 && kTokens >= 32 && kFormat != Packed::kInt4 ? 1 : 2;
+  /// Of few rows registers are left for all numbers of a stage, which are read at once, and for the values of 64 inputs
+  /// and of the 64 that are multiplied meanwhile.
+  static constexpr bool kReadsAhead = kTokens <= 16;
+  static constexpr int kTogether = kReadsAhead ? 2 : 1;  ///< groups of 32 inputs between two waits
   static constexpr int kTileBytes = kUnitsOfTile * unit_bytes(kFormat);
   static constexpr int kPartBytes = kDepth * kTileBytes;  // 64 outputs of a stage
   static constexpr int kWeightBytes = kGroups * kPartBytes;
@@ -138,6 +142,7 @@ struct HopperQuantised {
                                                  int32_t& parity, float (&sum)[kTokens / 2]) {
     constexpr bool kScaled = scales_sums(kFormat);
     const int lane = static_cast<int>(threadIdx.x) % 32, unit = static_cast<int>(threadIdx.x) / 32 % 4;
+    const uint64_t rows = tile_descriptor(ring.rows);  // of the first slot
     int32_t last = -1;
     [[maybe_unused]] SumScales sum_scales;
     [[maybe_unused]] float part[kScaled ? kTokens / 2 : 1];
@@ -149,35 +154,45 @@ struct HopperQuantised {
     for (int32_t i = 0; i < n; ++i) {
       barrier_wait(&ring.full[slot], parity);
       const char* const units = ring.weights + slot * kWeightBytes + group * kPartBytes + unit * unit_bytes(kFormat);
-      const char* const rows = ring.rows + slot * kRowBytes;
+      [[maybe_unused]] uint4 early[kReadsAhead ? 2 * kDepth : 1];
+      if constexpr (kReadsAhead) {
+#pragma unroll
+        for (int g = 0; g < 2 * kDepth; ++g) early[g] = read_wholes<kFormat>(units + g / 2 * kTileBytes, lane, g % 2);
+      }
 #pragma unroll
       for (int t = 0; t < kDepth; ++t) {
         const char* const from = units + t * kTileBytes;
-        const uint64_t b = tile_descriptor(rows + t * kRowTileBytes);
+        const uint64_t b = rows + static_cast<uint32_t>((slot * kRowBytes + t * kRowTileBytes) / 16);
         const int tile = kDepth == 2 ? t : i % 2;  // of 128 inputs
 #pragma unroll
-        for (int g = 0; g < 2; ++g) {
-          GroupScales<kFormat> scales;
-          scales.read(from + unit_wholes_bytes(kFormat), lane, g);
-          const uint4 wholes = read_wholes<kFormat>(from, lane, g);
-          uint32_t a[2][4];
-          decode_step(scales, wholes, g, 0, a[0]);
-          decode_step(scales, wholes, g, 1, a[1]);
-          bool goes_on = i > 0 || t > 0 || g > 0;
+        for (int first = 0; first < 2; first += kTogether) {
+          uint32_t a[2 * kTogether][4];
+#pragma unroll
+          for (int more = 0; more < kTogether; ++more) {
+            const int g = first + more;
+            GroupScales<kFormat> scales;
+            scales.read(from + unit_wholes_bytes(kFormat), lane, g);
+            const uint4 wholes = kReadsAhead ? early[2 * t + g] : read_wholes<kFormat>(from, lane, g);
+            decode_step(scales, wholes, g, 0, a[2 * more]);
+            decode_step(scales, wholes, g, 1, a[2 * more + 1]);
+          }
+          bool goes_on = i > 0 || t > 0 || first > 0;
           if constexpr (kScaled) {
-            if (g == 0 && tile == 0 && i > 0) {
+            if (first == 0 && tile == 0 && i > 0) {
               wgmma_wait<0>();
               sum_scales.add(chain, sum);
             }
-            if (g == 0) sum_scales.read<kFormat>(from, lane, tile);
-            goes_on = tile > 0 || g > 0;
+            if (first == 0) sum_scales.read<kFormat>(from, lane, tile);
+            goes_on = tile > 0 || first > 0;
           }
           wgmma_fence();
-          wgmma_values<kTokens>(chain, a[0], b + 4 * g, goes_on);
-          wgmma_values<kTokens>(chain, a[1], b + 4 * g + 2, 1);
+#pragma unroll
+          for (int step = 0; step < 2 * kTogether; ++step) {
+            wgmma_values<kTokens>(chain, a[step], b + 4 * first + 2 * step, step > 0 ? 1 : goes_on);
+          }
           wgmma_commit();
           wgmma_wait<1>();
-          if (t == 0 && g == 0 && last >= 0) release(&ring.empty[last]);
+          if (t == 0 && first == 0 && last >= 0) release(&ring.empty[last]);
         }
       }
       last = slot;
@@ -303,7 +318,8 @@ struct HopperQuantised {
   /// squares: rows of `out` may be written 16 bytes at a time.
   static __device__ void run(const ProductCall& call, const CUtensorMap* map, char* raw, int stages, bool squares) {
     const auto thread = static_cast<int>(threadIdx.x);
-    const int local = thread < kConsumers ? thread / (128 * kGroups) : (thread - kConsumers) / 32;
+    // Warps know that they are of one pipe: addresses of its ring are then computed once for all lanes.
+    const int local = of_warp(thread < kConsumers ? thread / (128 * kGroups) : (thread - kConsumers) / 32);
     const int pipe = kBlocks > 1 ? static_cast<int>(cluster_rank()) * kPipes + local : local;
     const Shared shared = carve(raw, stages, local);
     if (thread >= kConsumers && thread % 32 == 0) {
