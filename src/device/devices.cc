@@ -86,7 +86,7 @@ Named find_device(std::string_view name) {
   throw Error("device", "unknown device '" + std::string(name) + "'; expected one of: " + names);
 }
 
-// A setting that changes nothing is refused, so that nobody takes what he measures for its effect.
+// A setting that changes nothing is refused: what is measured with it would be taken for its effect.
 template <class Choice>
 void check_choice(const char* setting, const std::string& name, const char* lacks, Choice chosen,
                   std::span<const Choice> choices) {
