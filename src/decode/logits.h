@@ -21,7 +21,7 @@ class LogitsBuffer {
 
 /// Rows of logits held at a time: enough for several spans, so that the head's weights are read once for all of them.
 inline constexpr int32_t kLogitRows = 128;
-/// Rows of which only the highest logit is asked for: no logits are kept, so many go together.
+/// Most rows at a time of which only the highest logit is wanted, since no logits are kept.
 inline constexpr int32_t kChoiceRows = 1024;
 
 }  // namespace ashlar
