@@ -5,8 +5,8 @@
 
 #include "cuda/on_gpu.h"
 #include "equivalence/block_suite.h"
-#include "equivalence/crowd_suite.h"
 #include "equivalence/head_drafter.h"
+#include "equivalence/many_suite.h"
 
 namespace ashlar::testing {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "equivalence/crowd_suite.h"
+#include "equivalence/many_suite.h"
 
 namespace ashlar::testing {
 namespace {
