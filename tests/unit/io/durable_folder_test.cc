@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/durable_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <random>
+
+#include "base/error.h"
+#include "io/mapped_file.h"
+#include "temp_folder.h"
+
+namespace ashlar {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::UnorderedElementsAre;
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  return names;
+}
+
+// Two files that belong together.
+void write_both(const fs::path& folder, const std::string& text) {
+  for (const char* name : {"a", "b"}) std::ofstream(folder / name) << text;
+}
+void replace(const fs::path& path, const std::string& text) {
+  DurableFolder folder(path);
+  write_both(folder.fresh(), text);
+  folder.commit();
+}
+std::string content(const fs::path& folder) {
+  const std::string a = read_text_file(folder / "a", 100), b = read_text_file(folder / "b", 100);
+  return a == b ? a : "torn: " + a + ", " + b;
+}
+
+TEST(DurableFolder, TakesItsPlaceAtTheCommitAndKeepsTheOneBefore) {
+  const TempFolder folder;
+  const fs::path path = folder / "x/";
+  replace(path, "1");
+  EXPECT_THAT(names_in(folder.path()), UnorderedElementsAre("x"));
+  replace(path, "2");
+  replace(path, "3");
+  EXPECT_EQ(content(path), "3");
+  EXPECT_EQ(content(DurableFolder::previous(path)), "2");
+  {
+    const DurableFolder given_up(path);
+    write_both(given_up.fresh(), "4");
+    EXPECT_THROW(DurableFolder{path}, Error);  // one at a time
+  }
+  EXPECT_EQ(content(path), "3");
+  EXPECT_THAT(names_in(folder.path()), UnorderedElementsAre("x", "x.previous"));
+}
+
+// The first ends by itself, so that there is one to be lost.
+TEST(DurableFolder, SurvivesAKillAtAnyMoment) {
+  const TempFolder folder;
+  const fs::path path = folder / "x";
+  replace(path, "0");
+  replace(path, "0");
+  std::mt19937 random(3);
+  std::string newest = "0";
+  for (int round = 0; round < 40; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (int n = 1;; ++n) replace(path, std::to_string(round) + "." + std::to_string(n));
+    }
+    usleep(static_cast<useconds_t>(random() % 5'000));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    const std::string now = content(path);
+    EXPECT_THAT(now, ::testing::Not(::testing::StartsWith("torn")));
+    EXPECT_THAT(content(DurableFolder::previous(path)), ::testing::Not(::testing::StartsWith("torn")));
+    newest = now;
+  }
+  EXPECT_NE(newest, "0");
+  replace(path, "end");  // whatever was left is no obstacle
+  EXPECT_EQ(content(path), "end");
+  EXPECT_THAT(names_in(folder.path()), UnorderedElementsAre("x", "x.previous"));
+}
+
+}  // namespace
+}  // namespace ashlar
