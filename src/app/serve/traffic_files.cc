@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <numeric>
@@ -16,24 +15,12 @@
 #include "base/error.h"
 #include "io/json.h"
 #include "train/data/example.h"
+#include "train/data/traffic.h"
 
 namespace ashlar {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view kPrefix = "traffic-", kSuffix = ".jsonl";
-constexpr size_t kDigits = 6;
-
-// 0 if a name is not that of a file with traffic.
-int64_t number_in(std::string_view name) {
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix) || name.size() > 40) return 0;
-  name.remove_prefix(kPrefix.size());
-  name.remove_suffix(kSuffix.size());
-  int64_t number = 0;
-  const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), number);
-  return failed == std::errc() && end == name.data() + name.size() && number > 0 ? number : 0;
-}
 
 std::string line_of(const server::AnsweredTokens& tokens, const std::string& model) {
   Json line = example_of(tokens.prompt, tokens.answer);
@@ -77,18 +64,14 @@ void TrafficFiles::add(const server::RequestRecord& record) {
   writer_->add(record.tokens, bytes);
 }
 
-fs::path TrafficFiles::path_of(int64_t number) const {
-  std::string digits = std::to_string(number);
-  if (digits.size() < kDigits) digits.insert(0, kDigits - digits.size(), '0');
-  return options_.folder / (std::string(kPrefix) + digits + std::string(kSuffix));
-}
+fs::path TrafficFiles::path_of(int64_t number) const { return options_.folder / traffic_file_name(number); }
 
 void TrafficFiles::find_files() {
   std::error_code failed;
   for (fs::directory_iterator entry(options_.folder, failed), end; !failed && entry != end; entry.increment(failed)) {
-    const int64_t number = number_in(entry->path().filename().string());
+    const int64_t number = traffic_file_number(entry->path().filename().string());
     std::error_code unknown;
-    if (number == 0 || entry->path() != path_of(number) || !entry->is_regular_file(unknown)) continue;
+    if (number == 0 || !entry->is_regular_file(unknown)) continue;
     mend({number, static_cast<int64_t>(entry->file_size(unknown))});
     const uintmax_t bytes = fs::file_size(entry->path(), unknown);
     if (!unknown) files_.push_back({number, static_cast<int64_t>(bytes)});
@@ -124,11 +107,7 @@ void TrafficFiles::mend(const Kept& kept) const {
 // By the first line of each file: ids of another tokenizer would be learnt as if they were this model's.
 void TrafficFiles::check_model() const {
   for (const Kept& kept : files_) {
-    std::ifstream file(path_of(kept.number));
-    std::string line;
-    if (!std::getline(file, line)) continue;
-    const Json fields = Json::parse(line, nullptr, false);
-    if (fields.is_object() && fields.value("model", Json()) == options_.model) continue;
+    if (is_traffic_of(path_of(kept.number), options_.model)) continue;
     throw Error("learn", path_of(kept.number).string() +
                              ": is not of the model that is served; expected a folder of its own for each model");
   }

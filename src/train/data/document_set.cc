@@ -81,6 +81,7 @@ uint64_t DocumentSet::fingerprint() const {
 }
 
 std::vector<size_t> DocumentSet::held_out() const {
+  if (held_out_) return *held_out_;
   std::vector<size_t> out;
   const auto all = static_cast<int64_t>(size());
   size_t begin = 0;

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "train/data/batch_order.h"
@@ -48,9 +50,11 @@ class DocumentSet {
   /// FNV-1a over all of it: other data have another one, unless by a chance of 2^-64.
   uint64_t fingerprint() const;
 
-  /// Documents that are never trained on: of every file that has ten or more its last 2 %, one at least, together about
-  /// 50 at most, so that each file has its share. Ascending.
+  /// Documents that are never trained on: those of hold_out(), or, where it was not called, of every file that has ten
+  /// or more its last 2 %, one at least, together about 50 at most, so that each file has its share. Ascending.
   std::vector<size_t> held_out() const;
+  /// `documents`: ascending.
+  void hold_out(std::vector<size_t> documents) { held_out_ = std::move(documents); }
   /// All others. Ascending.
   std::vector<size_t> training() const;
 
@@ -66,6 +70,7 @@ class DocumentSet {
   std::vector<size_t> ends_;     // of each document in these
   std::vector<size_t> files_;    // documents up to the end of each file
   std::vector<double> weights_;  // of each file
+  std::optional<std::vector<size_t>> held_out_;
   DataCounts counts_;
 };
 
