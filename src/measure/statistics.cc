@@ -52,4 +52,24 @@ Ratio pooled_ratio(std::span<const double> numerators, std::span<const double> d
   return ratio;
 }
 
+Ratio paired_gain(const RatioPairs& before, const RatioPairs& after) {
+  const size_t n = before.numerators.size();
+  ASHLAR_CHECK_EQ(n, after.numerators.size());
+  std::vector<double> differences(n);
+  const auto add_residuals = [&](const RatioPairs& pairs, double sign) {
+    const double ratio = pooled_ratio(pairs.numerators, pairs.denominators).value;
+    const double below = mean(pairs.denominators) * static_cast<double>(n);
+    for (size_t i = 0; i < n && below > 0; ++i) {
+      differences[i] += sign * (pairs.numerators[i] - ratio * pairs.denominators[i]) / below;
+    }
+    return ratio;
+  };
+  const double old = add_residuals(before, -1);
+  Ratio gain = {add_residuals(after, 1) - old, 0, n};
+  if (n < 2) return gain;
+  const double squares = std::inner_product(differences.begin(), differences.end(), differences.begin(), 0.0);
+  gain.error = std::sqrt(squares * static_cast<double>(n) / static_cast<double>(n - 1));
+  return gain;
+}
+
 }  // namespace ashlar

@@ -32,4 +32,12 @@ struct Ratio {
 };
 Ratio pooled_ratio(std::span<const double> numerators, std::span<const double> denominators);
 
+/// The second of two such ratios less the first, where a pair of each belongs to the same prompt: what prompts have in
+/// common is no noise of the difference (the same estimator, of its linearised residuals). `before` and `after`:
+/// [numerators, denominators], each as long as the other three.
+struct RatioPairs {
+  std::span<const double> numerators, denominators;
+};
+Ratio paired_gain(const RatioPairs& before, const RatioPairs& after);
+
 }  // namespace ashlar

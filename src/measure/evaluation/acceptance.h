@@ -36,6 +36,12 @@ class AcceptanceTally {
   /// prompt higher than acceptance_length_per_step (SGLang's spec_accept_length, pooled).
   Ratio acceptance_length_generated() const { return pooled_ratio(prompt_generated_, prompt_steps_); }
 
+  /// What acceptance_length_per_step() is more than `before`'s, whose prompts are the same in the same order, with the
+  /// same answers.
+  Ratio gain_over(const AcceptanceTally& before) const {
+    return paired_gain({before.prompt_tokens_, before.prompt_steps_}, {prompt_tokens_, prompt_steps_});
+  }
+
   /// By draft position 1, 2, ...: the share of steps, of those that proposed that position, which accepted it. A
   /// position counts as accepted only if all before it were.
   std::vector<double> unconditional() const;

@@ -53,6 +53,21 @@ TEST(Statistics, PooledRatioOfEqualParts) {
   EXPECT_NEAR(pooled_ratio(above, below).error, 0.755928946 / 2, 1e-9);
 }
 
+// With denominators of 1 it is the mean of the differences with its standard error, and what is alike has no error at
+// all, however much prompts differ.
+TEST(Statistics, PairedGain) {
+  const std::vector<double> one(4, 1.0), before = {2, 9, 4, 30}, after = {3, 9, 6, 34};
+  const Ratio gain = paired_gain({before, one}, {after, one});
+  EXPECT_DOUBLE_EQ(gain.value, 7.0 / 4);
+  EXPECT_NEAR(gain.error, standard_error(std::vector<double>{1, 0, 2, 4}), 1e-12);
+  // The same tokens in half the steps: twice the ratio, whose residuals are twice as large.
+  const std::vector<double> steps = {1, 6, 3, 8}, half = {0.5, 3, 1.5, 4};
+  const Ratio twice = paired_gain({before, steps}, {before, half});
+  EXPECT_DOUBLE_EQ(twice.value, pooled_ratio(before, steps).value);
+  EXPECT_NEAR(twice.error, pooled_ratio(before, steps).error, 1e-12);
+  EXPECT_EQ(paired_gain({before, steps}, {before, steps}).error, 0);
+}
+
 // What has no error, or no value, says so to people; files for programs keep numbers.
 TEST(RatioReport, NamesNoErrorThatIsNotThere) {
   const std::vector<double> tokens = {6, 9, 4};
