@@ -5,7 +5,9 @@
 #include <memory>
 
 #include "app/commands/commands.h"
+#include "app/train/served_drafter.h"
 #include "app/train/train_flags.h"
+#include "app/train/train_places.h"
 #include "app/train/train_view.h"
 #include "base/error.h"
 #include "base/machine/available_memory.h"
@@ -34,7 +36,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int32_t kEvaluatedAnchors = 512;  // of a document: so that whatever is trained with is evaluated alike
-constexpr double kLeastRecorded = 0.01;     // what acceptance.json may say
 
 // What a run that was killed before its first checkpoint leaves there.
 bool is_left_over(const std::string& name, bool answers) {
@@ -104,10 +105,6 @@ TrainedDrafter drafter_of(const TrainCommand& command, const TrainOptions& optio
   return method.read(folder, session.config(), wishes);
 }
 
-int32_t longest_of(const TrainOptions& options, const Session& session) {
-  return std::min(options.max_length, session.model().max_positions());
-}
-
 // `answers`: those to the data's prompts, which are trained on instead, if they were asked for.
 DocumentSet documents_of(const TrainOptions& options, const Session& session, const RegeneratedData* answers) {
   const DocumentEncoder encoder(session.tokenizer(), session.chat_template(), session.stop_ids(),
@@ -116,24 +113,6 @@ DocumentSet documents_of(const TrainOptions& options, const Session& session, co
   const int32_t longest = longest_of(options, session);
   if (answers != nullptr) return read_documents(answers->path, answers->parts, encoder, longest);
   return read_documents(options.data, encoder, longest);
-}
-
-TrainDevices open_devices(Session& session, int32_t gpus) {
-  const SessionOptions& asked = session.options();
-  return {session.model(), devices_from(asked.device, gpus), asked.device_options};
-}
-
-// As many steps as the asked-for minutes have, by the time of a few: of a run that is thrown away, so that what is
-// trained does not depend on the clock but by their number.
-double seconds_a_step(const TrainDevices& devices, const DocumentSet& documents, const TrainedDrafter& drafter,
-                      TrainOptions options) {
-  options.steps = kMostTimedBatches + 1;
-  const Activity activity("timing a few steps");
-  TrainRun run(devices.places(), documents, drafter, options);
-  return usual_seconds([&](int64_t batch) {
-    run.go_to(batch);
-    return run.step().seconds;
-  });
 }
 
 void choose_steps(TrainOptions& options, const TrainDevices& devices, const DocumentSet& documents,
@@ -185,24 +164,6 @@ std::string plan_text(const Session& session, const TrainedDrafter& drafter, con
   return text;
 }
 
-Engine& start_served(Session& session, const fs::path& drafter, int32_t block) {
-  DecoderSpec spec;
-  spec.method = method_of_drafter(drafter);
-  spec.drafter = drafter;
-  spec.dflash.width = std::min(block, kMaxWidth);
-  spec.dflash.branches = 0;       // what training expects are chains
-  spec.ngram = NgramUse::kNever;  // and drafts of the drafter alone
-  return session.start(spec);
-}
-
-// What the drafter's record says, for the self-test at the start of other commands.
-void write_record(const fs::path& folder, const AcceptanceTally& served) {
-  const std::vector<double> positions = served.unconditional();
-  if (positions.empty() || positions.front() < kLeastRecorded) return;
-  const Json record = {{"first_position", std::min(1.0, positions.front())}};
-  write_durably(folder / "acceptance.json", record.dump() + "\n");
-}
-
 void evaluate_drafter(const TrainCommand& command, Session& session, const DocumentSet& documents,
                       const TrainedDrafter& drafter, TrainOptions options, ReportFile& json_file) {
   const std::vector<size_t> held_out = documents.held_out();
@@ -212,14 +173,8 @@ void evaluate_drafter(const TrainCommand& command, Session& session, const Docum
   }
   EvaluationFigures figures;
   figures.n_documents = held_out.size();
-  ServedEvaluation served;
-  {
-    Progress progress("answering held-out prompts", static_cast<int64_t>(held_out.size()));
-    served =
-        evaluate_as_served(start_served(session, options.output, drafter.shape.block), documents, held_out,
-                           session.stop_ids(), options.max_answer_tokens, [&](int64_t done) { progress.update(done); });
-  }
-  session.stop();
+  const ServedEvaluation served = evaluate_served(session, options.output, drafter.shape.block, documents, held_out,
+                                                  options.max_answer_tokens, "answering held-out prompts");
   figures.served = served.acceptance;
   options.steps = 1;
   options.gpus = 1;
