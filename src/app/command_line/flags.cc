@@ -125,7 +125,7 @@ void add_memory_flags(CLI::App& command, SessionOptions& options) {
   std::vector<std::pair<std::string, KvDType>> kv_dtypes;
   for (const NamedKvDType& named : kKvDTypes) kv_dtypes.emplace_back(named.name, named.dtype);
   add_choice<KvDType>(command, "--kv-dtype", options.device_options.kv_dtype,
-                      "Numbers in the KV cache (default: bf16); int8 takes half the memory, tq4 (4 bits) a quarter",
+                      "Numbers in the KV cache (default: bf16); int8 takes half the memory, tq4 (4 and 6 bits) a third",
                       kv_dtypes)
       ->group(kDeviceGroup);
   std::vector<std::pair<std::string, KeptWeights>> weights;

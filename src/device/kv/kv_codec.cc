@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "device/kv/key_codec.h"
 
 namespace ashlar {
 namespace {
@@ -25,49 +26,47 @@ inline Floats load(const float* from) {
 }
 inline void store(float* to, Floats v) { std::memcpy(to, &v, sizeof(v)); }
 
-/// code = round(x / scale) with scale = max |x| / 127: no number is off by more than half a scale.
+/// code = round(x / scale) with scale = max |x| / kHighest: no number is off by more than half a scale.
+template <int kHighest>
+void choose_integers(const float* x, int32_t n, CodedVector& to) {
+  constexpr float kBound = kHighest;
+  float highest = 0;
+  float sum = 0;  // no number if one of x is none: then the scale says so, as the maximum might not
+  for (int32_t i = 0; i < n; ++i) {
+    highest = std::max(highest, std::abs(x[i]));
+    sum += x[i] * 0.0F;
+  }
+  constexpr float kLeast = 1e-30F;  // all less is zero: its inverse is no number
+  to.scale = (highest < kLeast ? 0.0F : highest / kBound) + sum;
+  const float inverse = to.scale > 0 ? kBound / highest : 0.0F;
+  for (int32_t i = 0; i < n; ++i) {
+    const float scaled = x[i] * inverse;  // between -kBound and kBound, up to rounding
+    const float bounded = scaled >= -kBound ? std::min(scaled, kBound) : -kBound;
+    constexpr float kMagic = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+    to.codes[i] = static_cast<uint8_t>(std::bit_cast<uint32_t>(bounded + kMagic));
+  }
+}
+
 class Int8Codec final : public KvCodec {
  public:
   int32_t bits() const override { return 8; }
 
  private:
-  void choose_codes(const float* x, int32_t n, CodedVector& to) const override {
-    float highest = 0;
-    float sum = 0;  // no number if one of x is none: then the scale says so, as the maximum might not
-    for (int32_t i = 0; i < n; ++i) {
-      highest = std::max(highest, std::abs(x[i]));
-      sum += x[i] * 0.0F;
-    }
-    constexpr float kLeast = 1e-30F;  // all less is zero: its inverse is no number
-    to.scale = (highest < kLeast ? 0.0F : highest / 127.0F) + sum;
-    const float inverse = to.scale > 0 ? 127.0F / highest : 0.0F;
-    for (int32_t i = 0; i < n; ++i) {
-      const float scaled = x[i] * inverse;  // between -127 and 127, up to rounding
-      const float bounded = scaled >= -127.0F ? std::min(scaled, 127.0F) : -127.0F;
-      constexpr float kMagic = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
-      to.codes[i] = static_cast<uint8_t>(std::bit_cast<uint32_t>(bounded + kMagic));
-    }
-  }
+  void choose_codes(const float* x, int32_t n, CodedVector& to) const override { choose_integers<127>(x, n, to); }
 };
 
-/// x is scaled to the norm sqrt(n) and rotated by H D, where D flips signs at random and H is the Hadamard matrix over
-/// sqrt(n). Its coordinates are then nearly normal with variance 1, whatever x was, and each is rounded to the nearest
-/// of 16 levels; the scale is the norm over sqrt(n).
-class TurboQuantCodec final : public KvCodec {
+/// x is rotated by H D, where D flips signs at random and H is the Hadamard matrix over sqrt(n). Its coordinates are
+/// then nearly normal with the same variance, whatever x was.
+class RotatedCodec : public KvCodec {
  public:
-  static constexpr int32_t kLevels = 16;
-
-  TurboQuantCodec() {
+  RotatedCodec() {
     constexpr uint32_t kSeed[2] = {0x4B563421, 0x7154726E};  // any constant; another one would change tokens
     for (int32_t i = 0; i < kMaxHeadDim; i += 4) {
       const PhiloxBlock words = philox4x32({static_cast<uint32_t>(i / 4), 0, 0, 0}, kSeed[0], kSeed[1]);
       for (int32_t j = 0; j < 4; ++j) signs_[i + j] = (words[static_cast<size_t>(j)] & 1U) != 0 ? -1.0F : 1.0F;
     }
-    for (int32_t i = 0; i + 1 < kLevels; ++i) borders_[i] = (kValues[i] + kValues[i + 1]) / 2;
   }
 
-  int32_t bits() const override { return 4; }
-  const float* levels() const override { return kValues; }
   bool rotates() const override { return true; }
 
   void check(int32_t head_dim) const override {
@@ -89,13 +88,6 @@ class TurboQuantCodec final : public KvCodec {
   }
 
  private:
-  // The levels of least squared error for the normal distribution, 0.009501 (Max, "Quantizing for minimum distortion",
-  // 1960): each is the mean of what is nearest to it, which has one solution.
-  static constexpr float kValues[kLevels] = {-2.732589571F, -2.069017227F, -1.618046386F, -1.256231197F,
-                                             -0.942340456F, -0.656759119F, -0.388048299F, -0.128395030F,
-                                             0.128395030F,  0.388048299F,  0.656759119F,  0.942340456F,
-                                             1.256231197F,  1.618046386F,  2.069017227F,  2.732589571F};
-
   /// x = H x; H is its own inverse. Pairs (a, b) at distance 1, 2, 4, ... become (a + b, a - b).
   static void transform(float* x, int32_t n) {
     const Floats every_second = {1, -1, 1, -1};
@@ -119,6 +111,29 @@ class TurboQuantCodec final : public KvCodec {
     for (int32_t i = 0; i < n; i += kLanes) store(x + i, load(x + i) * scale);
   }
 
+  std::array<float, kMaxHeadDim> signs_;
+};
+
+/// Values: each coordinate, over the root of their mean square, is rounded to the nearest of 16 levels.
+class TurboQuantCodec final : public RotatedCodec {
+ public:
+  static constexpr int32_t kLevels = 16;
+
+  TurboQuantCodec() {
+    for (int32_t i = 0; i + 1 < kLevels; ++i) borders_[i] = (kValues[i] + kValues[i + 1]) / 2;
+  }
+
+  int32_t bits() const override { return 4; }
+  const float* levels() const override { return kValues; }
+
+ private:
+  // The levels of least squared error for the normal distribution, 0.009501 (Max, "Quantizing for minimum distortion",
+  // 1960): each is the mean of what is nearest to it, which has one solution.
+  static constexpr float kValues[kLevels] = {-2.732589571F, -2.069017227F, -1.618046386F, -1.256231197F,
+                                             -0.942340456F, -0.656759119F, -0.388048299F, -0.128395030F,
+                                             0.128395030F,  0.388048299F,  0.656759119F,  0.942340456F,
+                                             1.256231197F,  1.618046386F,  2.069017227F,  2.732589571F};
+
   void choose_codes(const float* x, int32_t n, CodedVector& to) const override {
     double squares = 0;
     for (int32_t i = 0; i < n; ++i) squares += static_cast<double>(x[i]) * x[i];
@@ -132,8 +147,18 @@ class TurboQuantCodec final : public KvCodec {
     }
   }
 
-  std::array<float, kMaxHeadDim> signs_;
   std::array<float, kLevels - 1> borders_;
+};
+
+/// Keys: what is wrong with one changes the weights of all, so they take 6 bits, in even steps up to their largest
+/// coordinate: of a few dozen normal numbers it is small enough that these are off by less than the best levels for
+/// any.
+class TurboQuantKeys final : public RotatedCodec {
+ public:
+  int32_t bits() const override { return 6; }
+
+ private:
+  void choose_codes(const float* x, int32_t n, CodedVector& to) const override { choose_integers<31>(x, n, to); }
 };
 
 }  // namespace
@@ -176,6 +201,11 @@ const KvCodec* kv_codec(KvDType dtype) {
       return &tq4;
   }
   return nullptr;
+}
+
+const KvCodec& key_codec(const KvCodec& values) {
+  static const TurboQuantKeys tq4_keys;
+  return &values == kv_codec(KvDType::kTq4) ? tq4_keys : values;
 }
 
 }  // namespace ashlar

@@ -15,7 +15,7 @@ enum class KvDType : uint8_t {
   kBF16,  ///< the cpu and cuda devices' own; what `ref` has is exact
   kF32,
   kInt8,  ///< 8-bit integers with a scale for each vector
-  kTq4,   ///< 4 bits a number after a rotation: TurboQuant (Zandieh et al. 2025, arXiv 2504.19874)
+  kTq4,   ///< after a rotation values in 4 bits, keys in 6: TurboQuant (Zandieh et al. 2025, arXiv 2504.19874)
 };
 
 struct NamedKvDType {
@@ -40,7 +40,7 @@ class KvCodec {
  public:
   virtual ~KvCodec() = default;
 
-  virtual int32_t bits() const = 0;  ///< of a code: 8 or 4
+  virtual int32_t bits() const = 0;  ///< of a code: 8, 6 or 4
   /// [2^bits] values of the codes; null: a code is an integer in two's complement, and its own value.
   virtual const float* levels() const { return nullptr; }
   /// Whether the coordinates of the cache are others than a vector's own.

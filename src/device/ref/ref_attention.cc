@@ -54,14 +54,14 @@ std::byte* KvPages::in_scratch(const AttentionShape& shape, KvPlane plane, int32
   return plane.base + slot / kScratchSlotsPerPage * plane.page_stride + index * vector_bytes(shape);
 }
 
-void KvPages::write(const float* x, const AttentionShape& shape, std::byte* to) const {
+void KvPages::write(const float* x, const AttentionShape& shape, bool value, std::byte* to) const {
   const int32_t d = shape.head_dim;
   if (codec_ == nullptr) {
     std::memcpy(to, x, sizeof(float) * d);
     return;
   }
   CodedVector coded;
-  codec_->encode(x, d, coded);
+  codec(value).encode(x, d, coded);
   std::memcpy(to, coded.codes, static_cast<size_t>(d));
   std::memcpy(to + d, &coded.scale, sizeof(float));
 }
@@ -87,7 +87,7 @@ void KvPages::store(Tensor qkv, const KvStore& to) const {
       const int32_t* pages = rows.page_tables[rows.tables[r]];
       for (const bool value : {false, true}) {
         const int32_t slot = rows.scratch_slot(r);
-        write((value ? v : k) + int64_t{h} * d, shape,
+        write((value ? v : k) + int64_t{h} * d, shape, value,
               slot >= 0 ? in_scratch(shape, to.plane, slot, h, value)
                         : in_page(pages, shape, to.plane, rows.positions[r], h, value));
       }
@@ -127,15 +127,15 @@ void KvPages::see(Tensor q, int32_t row, int32_t kv_head, const AttentionShape& 
     }
     float scale;
     std::memcpy(&scale, from + d, sizeof(float));
-    codec_->decode(reinterpret_cast<const uint8_t*>(from), scale, d, room);
-    codec_->rotate_back(room, d);
+    codec(value).decode(reinterpret_cast<const uint8_t*>(from), scale, d, room);
+    codec(value).rotate_back(room, d);
     seen.vectors.push_back(room);
   }
   if (!rows.is_without_kv(row)) return;
   const float* own = q.row(row) + int64_t{shape.n_heads + kv_head} * d + (value ? shape.kv_width() : 0);
   if (codec_ != nullptr) {
     std::copy_n(own, d, room);
-    codec_->round(room, d);
+    codec(value).round(room, d);
     own = room;
   }
   seen.vectors.push_back(own);

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "device/kv/kv_codec.h"
+#include "device/kv/key_codec.h"
 #include "device/ops.h"
 
 namespace ashlar::ref {
@@ -13,7 +13,7 @@ namespace ashlar::ref {
 /// code and then the scale.
 class KvPages {
  public:
-  /// codec: null for floats.
+  /// codec: of values, null for floats; keys have theirs (key_codec).
   explicit KvPages(const KvCodec* codec) : codec_(codec) {}
 
   int64_t page_bytes(const AttentionShape& shape) const;
@@ -33,7 +33,8 @@ class KvPages {
   std::byte* in_page(const int32_t* pages, const AttentionShape& shape, KvPlane plane, int32_t position, int32_t head,
                      bool value) const;
   std::byte* in_scratch(const AttentionShape& shape, KvPlane plane, int32_t slot, int32_t head, bool value) const;
-  void write(const float* x, const AttentionShape& shape, std::byte* to) const;
+  void write(const float* x, const AttentionShape& shape, bool value, std::byte* to) const;
+  const KvCodec& codec(bool value) const { return value ? *codec_ : key_codec(*codec_); }
   void see(Tensor q, int32_t row, int32_t kv_head, const AttentionShape& shape, const Rows& rows, Visibility visible,
            KvPlane plane, bool value, Seen& seen) const;
 

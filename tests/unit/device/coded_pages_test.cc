@@ -30,12 +30,13 @@ class CodedPagesTest : public ::testing::TestWithParam<Case> {
   }
   const KvCodec& codec() const { return *kv_codec(GetParam().dtype); }
   KvPlane plane() { return {memory_.data(), stride_}; }
-  CodedVector random_vector() {
+  const KvCodec& codec(bool value) const { return value ? codec() : key_codec(codec()); }
+  CodedVector random_vector(bool value) {
     std::normal_distribution<float> normal;
     std::vector<float> x(static_cast<size_t>(shape_.head_dim));
     for (float& value : x) value = normal(random_);
     CodedVector coded;
-    codec().encode(x.data(), shape_.head_dim, coded);
+    codec(value).encode(x.data(), shape_.head_dim, coded);
     return coded;
   }
   /// Number d of a token's key or value in a decoded page of one head.
@@ -50,7 +51,7 @@ class CodedPagesTest : public ::testing::TestWithParam<Case> {
   }
   void expect_decoded(const CodedVector& from, const std::vector<uint16_t>& pages, int32_t position, bool value) {
     float numbers[kMaxHeadDim];
-    codec().decode(from.codes, from.scale, shape_.head_dim, numbers);
+    codec(value).decode(from.codes, from.scale, shape_.head_dim, numbers);
     for (int32_t d = 0; d < shape_.head_dim; ++d) {
       ASSERT_EQ(decoded(pages, position, value, d), to_bf16(numbers[d]).bits) << position << " dimension " << d;
     }
@@ -71,7 +72,7 @@ TEST_P(CodedPagesTest, AreReadAsTheyWereWritten) {
   std::vector<CodedVector> written;  // [position][head][key, value]
   std::vector<int32_t> order;
   for (int32_t p = 0; p < 2 * kPageTokens; ++p) order.push_back(p * 13 % (2 * kPageTokens));
-  for (int32_t i = 0; i < 4 * kHeads * kPageTokens; ++i) written.push_back(random_vector());
+  for (int32_t i = 0; i < 4 * kHeads * kPageTokens; ++i) written.push_back(random_vector(i % 2 == 1));
   const auto at = [&](int32_t position, int32_t head, bool value) -> const CodedVector& {
     return written[static_cast<size_t>((position * kHeads + head) * 2 + (value ? 1 : 0))];
   };
@@ -85,7 +86,7 @@ TEST_P(CodedPagesTest, AreReadAsTheyWereWritten) {
                            2 * kScratchSlotsPerPage + 4};
   std::vector<CodedVector> branch;
   for (int32_t i = 0; i < 4 * kHeads * 2; ++i) {
-    branch.push_back(random_vector());
+    branch.push_back(random_vector(i % 2 == 1));
     pages.write_slot(branch.back(), slots[i / (2 * kHeads)], i / 2 % kHeads, i % 2 == 1);
   }
   for (const bool branched : {false, true}) {

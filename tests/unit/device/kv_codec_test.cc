@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/kv/kv_codec.h"
+#include "device/kv/key_codec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,21 +56,24 @@ TEST(KvCodec, Int8IsOffByHalfAStepAtMost) {
   }
 }
 
+const KvCodec* const kAllCodecs[] = {kv_codec(KvDType::kInt8), kv_codec(KvDType::kTq4),
+                                     &key_codec(*kv_codec(KvDType::kTq4))};
+
 TEST(KvCodec, VectorsOfZerosStayZeros) {
-  for (const KvDType dtype : {KvDType::kInt8, KvDType::kTq4}) {
+  for (const KvCodec* codec : kAllCodecs) {
     std::vector<float> x(64);
-    kv_codec(dtype)->round(x.data(), 64);
+    codec->round(x.data(), 64);
     EXPECT_EQ(squared_norm(x), 0);
   }
 }
 
 TEST(KvCodec, WhatIsNoNumberIsNotHidden) {
-  for (const KvDType dtype : {KvDType::kInt8, KvDType::kTq4}) {
+  for (const KvCodec* codec : kAllCodecs) {
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       std::vector<float> x(64, 1.0F);
       x[5] = bad;
-      kv_codec(dtype)->round(x.data(), 64);
-      EXPECT_FALSE(std::isfinite(x[0])) << name_of(dtype);
+      codec->round(x.data(), 64);
+      EXPECT_FALSE(std::isfinite(x[0])) << codec->bits();
     }
   }
 }
@@ -145,6 +148,37 @@ TEST(KvCodec, Tq4HasTheErrorOfItsLevels) {
     EXPECT_NEAR(expected, 0.009501, 0.05 * 0.009501) << n;  // of a normal coordinate, whose tails are thicker
     EXPECT_LT(with_outliers, 0.0105) << n;
   }
+}
+
+// Steps are even, so the error is a twelfth of a squared step: 2 / 62 of the largest coordinate, whose mean square
+// follows from the normal distribution's.
+TEST(KvCodec, KeysOfTq4HaveTheErrorOfSixBits) {
+  const KvCodec& values = *kv_codec(KvDType::kTq4);
+  const KvCodec& keys = key_codec(values);
+  EXPECT_EQ(keys.bits(), 6);
+  EXPECT_EQ(&key_codec(*kv_codec(KvDType::kInt8)), kv_codec(KvDType::kInt8));
+  std::mt19937 random(4);
+  for (const int32_t n : {64, 128}) {
+    double largest = 0;  // E max^2 = the integral of 2 t (1 - P(|x| < t)^n)
+    for (double t = 0.0005; t < 12; t += 0.001) largest += 0.002 * t * (1 - std::pow(std::erf(t / std::sqrt(2.0)), n));
+    const double expected = largest / (31.0 * 31.0) / 12;
+    double plain = 0, with_outliers = 0;
+    constexpr int kVectors = 4000;
+    for (int v = 0; v < kVectors; ++v) {
+      std::vector<float> x = normal_vector(n, random);
+      plain += relative_error(keys, x) / kVectors;
+      for (const size_t channel : {3U, 17U, 40U, 41U}) x[channel] *= 10;
+      with_outliers += relative_error(keys, x) / kVectors;
+    }
+    std::printf("keys of tq4, heads of %d: squared error %.6f, expected %.6f, with outlying channels %.6f\n", n, plain,
+                expected, with_outliers);
+    EXPECT_NEAR(plain, expected, 0.03 * expected) << n;
+    EXPECT_LT(with_outliers, 1.15 * expected) << n;
+  }
+  std::vector<float> a = normal_vector(64, random), b = a;  // queries are rotated once, for both
+  keys.rotate(a.data(), 64);
+  values.rotate(b.data(), 64);
+  EXPECT_EQ(a, b);
 }
 
 // Tokens depend on them. Computed apart, from the definition.

@@ -114,7 +114,7 @@ void AttentionRun::add_own(int32_t row, int32_t head, float* state) const {
   float rounded_key[kMaxHeadDim];
   if (codec != nullptr) {
     std::copy_n(key, d, rounded_key);
-    codec->round(rounded_key, d);
+    key_codec(*codec).round(rounded_key, d);
     key = rounded_key;
     CodedVector coded;
     codec->encode(value, d, coded);

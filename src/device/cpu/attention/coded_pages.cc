@@ -38,18 +38,25 @@ void CodedPages::write(const CodedVector& from, const int32_t* pages, int32_t po
 void CodedPages::put(const CodedVector& from, std::byte* part, int32_t token, bool value) const {
   const int32_t d = shape_.head_dim;
   auto* codes = reinterpret_cast<uint8_t*>(part);
-  const bool halves = codec_.bits() == 4;
-  if (!value) {
+  const int32_t bits = codec(value).bits();
+  if (!value && bits == 6) {
+    uint8_t* upper = codes + int64_t{d / 2} * kPageTokens;
+    const auto biased = [&](int32_t i) { return (from.codes[i] + 32) & 63; };
+    for (int32_t i = 0; i < d; i += 4) {
+      const int32_t four[] = {biased(i), biased(i + 1), biased(i + 2), biased(i + 3)};
+      const int64_t pair = int64_t{i / 2} * kPageTokens + token;
+      codes[pair] = static_cast<uint8_t>((four[0] & 15) | (four[1] & 15) << 4);
+      codes[pair + kPageTokens] = static_cast<uint8_t>((four[2] & 15) | (four[3] & 15) << 4);
+      upper[int64_t{i / 4} * kPageTokens + token] =
+          static_cast<uint8_t>(four[0] >> 4 | four[1] >> 4 << 2 | four[2] >> 4 << 4 | four[3] >> 4 << 6);
+    }
+  } else if (!value) {
     for (int32_t i = 0; i < d; i += 2) {
       const int64_t pair = int64_t{i / 2} * kPageTokens + token;
-      if (halves) {
-        codes[pair] = static_cast<uint8_t>(from.codes[i] | from.codes[i + 1] << 4);
-      } else {
-        codes[2 * pair] = from.codes[i];
-        codes[2 * pair + 1] = from.codes[i + 1];
-      }
+      codes[2 * pair] = from.codes[i];
+      codes[2 * pair + 1] = from.codes[i + 1];
     }
-  } else if (halves) {
+  } else if (bits == 4) {
     for (int32_t i = 0; i < d / 2; ++i) {
       const int32_t low = i / 8 * 16 + i % 8;
       codes[int64_t{token} * d / 2 + i] = static_cast<uint8_t>(from.codes[low] | from.codes[low + 8] << 4);
@@ -57,7 +64,7 @@ void CodedPages::put(const CodedVector& from, std::byte* part, int32_t token, bo
   } else {
     std::memcpy(codes + int64_t{token} * d, from.codes, static_cast<size_t>(d));
   }
-  std::memcpy(part + code_bytes(codec_, shape_) + token * sizeof(float), &from.scale, sizeof(float));
+  std::memcpy(part + code_bytes(codec(value), shape_) + token * sizeof(float), &from.scale, sizeof(float));
 }
 
 void CodedPages::read_segment(const int32_t* page_table, const BranchTable& branch, int32_t kv_head, int32_t segment,
@@ -66,7 +73,6 @@ void CodedPages::read_segment(const int32_t* page_table, const BranchTable& bran
   const int32_t d = shape_.head_dim;
   const int64_t keys = int64_t{d} * kPageTokens;
   const int64_t values = int64_t{padded_head_dim(d)} * kPageTokens;
-  const int64_t scales_at = code_bytes(codec_, shape_);
   std::byte copy[kMaxHeadDim * kPageTokens + kPageTokens * sizeof(float)];
   for (int32_t i = first; i < last; ++i) {
     const int32_t page = segment * kPages + i;
@@ -75,17 +81,18 @@ void CodedPages::read_segment(const int32_t* page_table, const BranchTable& bran
     for (const bool value : {false, true}) {
       const std::byte* from = part(page_table[page], kv_head, value);
       if (begin < end) {
-        std::memcpy(copy, from, static_cast<size_t>(part_bytes(codec_, shape_)));
+        std::memcpy(copy, from, static_cast<size_t>(part_bytes(codec(value), shape_)));
         for (int32_t p = begin; p < end; ++p) {
           put(read_slot(branch.slots[p - branch.first], kv_head, value), copy, p % kPageTokens, value);
         }
         from = copy;
       }
       float scales[kPageTokens];
-      std::memcpy(scales, from + scales_at, sizeof(scales));
-      const CodedTokens tokens = {reinterpret_cast<const uint8_t*>(from), scales, d, codec_.levels()};
+      std::memcpy(scales, from + code_bytes(codec(value), shape_), sizeof(scales));
+      const CodedTokens tokens = {reinterpret_cast<const uint8_t*>(from), scales, d, codec(value).levels()};
       uint16_t* out = to + i * (keys + values);
-      value ? decode_values(tokens, codec_.bits(), out + keys) : decode_keys(tokens, codec_.bits(), out);
+      const int32_t bits = codec(value).bits();
+      value ? decode_values(tokens, bits, out + keys) : decode_keys(tokens, bits, out);
     }
   }
 }

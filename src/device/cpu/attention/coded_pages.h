@@ -4,26 +4,29 @@
 // the scales as kPageTokens floats. Codes lie so that a plain loop turns them into a page of bf16, whose kernels then
 // attend as always: sums are in the same order.
 //
-// keys, 8 bits: [head_dim / 2][kPageTokens][2]; 4 bits: the two share a byte, the lower dimension in its lower half
+// keys, 8 bits: [head_dim / 2][kPageTokens][2]; 6 bits, plus 32: the lower four of the two share a byte, that of the
+//   lower dimension in its lower half; then the upper two of four dimensions, [head_dim / 4][kPageTokens], the lowest
+//   dimension lowest
 // values, 8 bits: [kPageTokens][head_dim]; 4 bits: [kPageTokens][head_dim / 16][8], byte i for dimensions i and 8 + i
 // No byte belongs to two tokens: they may be written by several threads.
 //
 // A scratch slot has its codes one a byte, then the scale: those of all keys, then those of all values.
 
 #include "device/cpu/isa/kernels.h"
-#include "device/kv/kv_codec.h"
+#include "device/kv/key_codec.h"
 #include "device/rows.h"
 
 namespace ashlar::cpu {
 
 class CodedPages {
  public:
+  /// codec: of values; keys have theirs (key_codec).
   CodedPages(const KvCodec& codec, const AttentionShape& shape, KvPlane plane)
-      : codec_(codec), shape_(shape), plane_(plane) {}
+      : keys_(key_codec(codec)), values_(codec), shape_(shape), plane_(plane) {}
 
-  const KvCodec& codec() const { return codec_; }
+  const KvCodec& codec(bool value) const { return value ? values_ : keys_; }
   static int64_t page_bytes(const KvCodec& codec, const AttentionShape& shape) {
-    return 2 * shape.n_kv_heads * part_bytes(codec, shape);
+    return shape.n_kv_heads * (part_bytes(key_codec(codec), shape) + part_bytes(codec, shape));
   }
 
   /// One head of one token to its place in a page, which `pages` has.
@@ -49,12 +52,15 @@ class CodedPages {
     return code_bytes(codec, shape) + int64_t{kPageTokens} * static_cast<int64_t>(sizeof(float));
   }
   std::byte* part(int32_t page, int32_t kv_head, bool value) const {
-    return plane_.base + page * plane_.page_stride + (2 * kv_head + (value ? 1 : 0)) * part_bytes(codec_, shape_);
+    const int64_t keys = part_bytes(keys_, shape_);
+    return plane_.base + page * plane_.page_stride + kv_head * (keys + part_bytes(values_, shape_)) +
+           (value ? keys : 0);
   }
   std::byte* slot(int32_t slot, int32_t kv_head, bool value) const;
   void put(const CodedVector& from, std::byte* part, int32_t token, bool value) const;
 
-  const KvCodec& codec_;
+  const KvCodec& keys_;
+  const KvCodec& values_;
   const AttentionShape& shape_;
   KvPlane plane_;
 };

@@ -41,6 +41,12 @@ ASHLAR_INLINE void store_pairs(const Floats& low, const Floats& high, uint16_t* 
   std::memcpy(to, &pairs, sizeof(pairs));
 }
 
+ASHLAR_INLINE void widen(const uint8_t* bytes, Ints& out) {
+  Bytes narrow;
+  load(bytes, narrow);
+  out = __builtin_convertvector(__builtin_convertvector(narrow, Shorts), Ints);
+}
+
 /// The values of codes of 4 bits, one of the two halves of each byte.
 struct Levels {
   Floats low, high;
@@ -49,9 +55,8 @@ struct Levels {
     load(levels + kLanes, high);
   }
   ASHLAR_INLINE void of(const uint8_t* bytes, Floats& lower_halves, Floats& upper_halves) const {
-    Bytes narrow;
-    load(bytes, narrow);
-    const Ints wide = __builtin_convertvector(__builtin_convertvector(narrow, Shorts), Ints);
+    Ints wide;
+    widen(bytes, wide);
     pick(wide & 15, lower_halves);
     pick(wide >> 4, upper_halves);
   }
@@ -75,12 +80,17 @@ ASHLAR_INLINE void keys(const CodedTokens& from, int32_t bits, uint16_t* to) {
   load(from.scales, scales[0]);
   load(from.scales + kLanes, scales[1]);
   const int32_t vectors = from.head_dim / 2 * (kPageTokens / kLanes);  // of pairs of dimensions
-  if (bits == 4) {
-    const Levels levels(from.levels);
+  if (bits == 6) {
+    const uint8_t* upper = from.codes + vectors * kLanes;
     for (int32_t v = 0; v < vectors; ++v) {
-      Floats low, high;
-      levels.of(from.codes + v * kLanes, low, high);
-      store_pairs(low * scales[v % 2], high * scales[v % 2], to + v * (2 * kLanes));
+      Ints lower_bits, upper_bits;
+      widen(from.codes + v * kLanes, lower_bits);
+      widen(upper + (v / 4 * 2 + v % 2) * kLanes, upper_bits);
+      upper_bits >>= v / 2 % 2 * 4;  // two pairs of dimensions share these bytes
+      const Ints low = ((lower_bits & 15) | (upper_bits & 3) << 4) - 32;
+      const Ints high = (lower_bits >> 4 | (upper_bits & 12) << 2) - 32;
+      store_pairs(__builtin_convertvector(low, Floats) * scales[v % 2],
+                  __builtin_convertvector(high, Floats) * scales[v % 2], to + v * (2 * kLanes));
     }
     return;
   }

@@ -98,7 +98,7 @@ class HeadFinisher {
     const Rows& rows = to_.rows;
     const CodedPages pages(*codec_, to_.shape, to_.plane);
     CodedVector coded;
-    codec_->encode(values, to_.shape.head_dim, coded);
+    pages.codec(value).encode(values, to_.shape.head_dim, coded);
     if (rows.scratch_slot(r) >= 0) return pages.write_slot(coded, rows.scratch_slot(r), kv_head, value);
     pages.write(coded, rows.page_tables[rows.tables[r]], rows.positions[r], kv_head, value);
   }
