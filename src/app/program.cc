@@ -99,6 +99,7 @@ void build_program(CLI::App& app) {
   add_eval_command(app);
   add_bench_command(app);
   add_train_command(app);
+  add_calibrate_command(app);
   add_demo_command(app);
   add_serve_command(app);
   add_health_command(app);

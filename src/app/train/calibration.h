@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A drafter is trained on with the traffic that a server kept, and takes the place of the one before where it wins on
+// traffic that it was not trained on.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "measure/evaluation/acceptance.h"
+#include "session/session.h"
+
+namespace ashlar {
+
+struct CalibrationOptions {
+  std::filesystem::path traffic;  ///< what `ashlar serve --learn` keeps
+  std::filesystem::path output;   ///< folder of the drafter that wins; empty: kFolder in that of the traffic
+  double minutes = 10;            ///< of training at most
+  int64_t epochs = 3;             ///< likewise
+  double learning_rate = 1e-4;
+  int32_t answer_tokens = 128;  ///< most of an answer that the drafters are compared on
+  uint64_t seed = 0;            ///< of the prompts that are held out, and of the training
+
+  static constexpr const char* kFolder = "drafter";
+  std::filesystem::path folder() const { return output.empty() ? traffic / kFolder : output; }
+};
+
+/// Both drafters on the same answers, as served.
+struct DrafterComparison {
+  AcceptanceTally before, after;
+
+  Ratio gain() const { return after.gain_over(before); }
+  /// By more than twice the gain's standard error.
+  bool won() const { return gain().value > 2 * gain().error; }
+};
+
+/// The session's options with the drafter to start from: the one that they name, or that of the output folder, or the
+/// one that the model would be served with. Throws Error("calibrate", ...) if the paths are not what they must be.
+SessionOptions with_first_drafter(SessionOptions session, const CalibrationOptions& options);
+
+/// Trains the session's drafter on, and replaces the output folder with it where it won. Nothing if Ctrl-C or SIGTERM
+/// ended it, which changes no file. Throws Error saying what of the traffic or of the drafter is not as it must be.
+std::optional<DrafterComparison> calibrate(Session& session, const CalibrationOptions& options);
+
+/// Both in a table, and what was done.
+std::string comparison_text(const DrafterComparison& comparison, const std::string& before,
+                            const CalibrationOptions& options);
+
+}  // namespace ashlar

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/train/calibration.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "io/durable_folder.h"
+#include "io/weights/weights_mark.h"
+#include "measure/completion.h"
+#include "temp_folder.h"
+#include "train/data/example.h"
+#include "train/data/traffic.h"
+#include "train/export/drafter_folder.h"
+#include "train/run/block_drafter.h"
+#include "train/run/drafter_training.h"
+#include "train/run/train_run.h"
+
+namespace ashlar {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+const fs::path kModels = fs::path(ASHLAR_SOURCE_DIR) / "models";
+
+std::string bytes(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class Calibration : public ::testing::Test {
+ protected:
+  static SessionOptions session_options(const std::string& drafter) {
+    SessionOptions options;
+    options.model = (kModels / "pebble-11m").string();
+    options.drafter = drafter;
+    options.max_context = 256;
+    options.device_options.threads = 1;
+    options.quiet = true;
+    return options;
+  }
+
+  /// What a server would keep of `prompts` questions: a few words that the model goes on with.
+  void keep_traffic(int32_t prompts, int32_t tokens) {
+    Session session(session_options("none"));
+    std::vector<Request> requests(static_cast<size_t>(prompts));
+    for (int32_t i = 0; i < prompts; ++i) {
+      requests[static_cast<size_t>(i)].prompt = session.encode_raw("Row " + std::to_string(i) + ": 1, 2, 3, 4,");
+      requests[static_cast<size_t>(i)].max_tokens = tokens;
+    }
+    const std::vector<Request> asked = requests;
+    const std::vector<Completion> answers = complete(session.start(), std::move(requests), 16);
+    fs::create_directories(traffic_);
+    std::ofstream file(traffic_ / traffic_file_name(1));
+    for (size_t i = 0; i < answers.size(); ++i) {
+      Json line = example_of(asked[i].prompt, answers[i].tokens);
+      line["model"] = weights_mark(session.choice().model);
+      file << line.dump() << "\n";
+    }
+    file << "{\"ids\": [1, 2";  // a kill left this
+  }
+
+  /// A drafter with random weights.
+  std::string new_drafter() {
+    Session session(session_options("none"));
+    const TrainedDrafter drafter = block_drafter(design_drafter(session.config(), {}, 3));
+    DocumentSet documents(8);
+    documents.add({{1, 2, 3}, {0, 1, 1}, 0});
+    documents.end_file();
+    TrainOptions options;
+    options.output = folder_ / "random";
+    options.steps = 1;
+    options.max_length = 8;
+    TrainRun(session.model(), documents, drafter, options, drafter_training(session.model(), "cpu", {})).save();
+    return options.output.string();
+  }
+
+  std::optional<DrafterComparison> run(const std::string& drafter, CalibrationOptions options) {
+    options.traffic = traffic_;
+    options.output = output_;
+    Session session(with_first_drafter(session_options(drafter), options));
+    return calibrate(session, options);
+  }
+  std::string error(const std::string& drafter) {
+    try {
+      run(drafter, {});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  const TempFolder folder_;
+  const fs::path traffic_ = folder_ / "traffic", output_ = folder_ / "out";
+};
+
+// From weights that know nothing, the traffic is worth its steps; a drafter that knows it is only spoilt by a rate
+// that is far too high, and stays.
+TEST_F(Calibration, ReplacesADrafterOnlyByABetterOne) {
+  keep_traffic(120, 24);
+  CalibrationOptions options;
+  options.answer_tokens = 24;
+  options.learning_rate = 3e-3;
+  options.epochs = 5;
+  const std::optional<DrafterComparison> won = run(new_drafter(), options);
+  ASSERT_TRUE(won);
+  EXPECT_GE(won->before.prompts(), 8);
+  EXPECT_LT(won->before.acceptance_length_per_step().value, 1.05);
+  EXPECT_GT(won->gain().value, 0.1);
+  EXPECT_TRUE(won->won());
+  const std::string weights = bytes(output_ / "model.safetensors");
+  ASSERT_FALSE(weights.empty());
+  EXPECT_FALSE(fs::exists(output_ / TrainRun::kState));
+
+  options.learning_rate = 0.5;
+  options.epochs = 1;
+  const std::optional<DrafterComparison> lost = run("", options);  // from the one that has just won
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->before.acceptance_length_per_step().value, won->after.acceptance_length_per_step().value);
+  EXPECT_LT(lost->gain().value, 0);
+  EXPECT_FALSE(lost->won());
+  EXPECT_EQ(bytes(output_ / "model.safetensors"), weights);
+  EXPECT_FALSE(fs::exists(folder_ / "out.new"));
+  EXPECT_FALSE(fs::exists(DurableFolder::previous(output_)));
+  EXPECT_THAT(error((kModels / "pebble-11m-dflash").string()), HasSubstr("out: holds a drafter already"));
+}
+
+TEST_F(Calibration, SaysWhatIsNotAsItMustBe) {
+  const std::string drafter = (kModels / "pebble-11m-dflash").string();
+  EXPECT_THAT(error(drafter), HasSubstr("traffic: is no folder"));
+  keep_traffic(20, 4);
+  EXPECT_THAT(error(drafter), HasSubstr("too little traffic: 20 answers"));
+  EXPECT_THAT(error("none"), HasSubstr("is served without a drafter"));
+  const fs::path file = traffic_ / traffic_file_name(1);
+  std::string other = bytes(file);
+  other.replace(other.find("\"model\":\"") + 9, 4, "xxxx");
+  std::ofstream(file) << other;
+  EXPECT_THAT(error(drafter), HasSubstr("was answered by other weights"));
+  fs::create_directories(output_);
+  std::ofstream(output_ / "notes.txt") << "mine";
+  EXPECT_THAT(error(drafter), HasSubstr("out: holds files that are no drafter"));
+}
+
+}  // namespace
+}  // namespace ashlar
