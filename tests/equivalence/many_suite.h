@@ -16,8 +16,8 @@ inline void expect_same_of_many_at_once(Ops& ops, int32_t sequences) {
   const auto model = Model::load(ops, models_folder() / "pebble-11m", kLongest);
   std::vector<Request> all;
   for (int32_t s = 0; s < sequences; ++s) {
-    // Runs of greedy ones of different lengths, a sampled one or two between them.
-    const bool sampled = s % 23 == 5 || s % 41 == 6;
+    // Runs of greedy ones of different lengths with a sampled one or two between them, then one of all others.
+    const bool sampled = s < 24 && (s % 11 == 5 || s % 13 == 6);
     Request request = requests(sampled ? warm_sampling() : SamplingParams{}, model->config().stop_ids)[s % kPrompts];
     request.sampling.seed += static_cast<uint64_t>(s);
     all.push_back(std::move(request));

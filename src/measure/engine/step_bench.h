@@ -22,6 +22,7 @@ class StepBench {
 
   /// A few decode steps that are not recorded: caches then hold what steps of this kind leave there. One is not enough
   /// where a last-level cache keeps what comes back to it again and again (a drafter of 9 MB took 1.4 times as long).
+  /// The next step then has room for its whole width, so that its time is that of a step alone.
   void warm_up();
 
   /// Forgets what was recorded so far.
@@ -32,6 +33,7 @@ class StepBench {
   int64_t tokens() const { return tokens_; }
 
  private:
+  void make_room();
   void prefill(int32_t known);  // from a position before which the prompt's K and V are there
 
   std::unique_ptr<Decoder> decoder_;

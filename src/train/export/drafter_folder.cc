@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "io/durable_file.h"
 #include "io/mapped_file.h"
@@ -25,10 +26,12 @@ void add_sights(const std::vector<LayerAttention>& layers, Json& out) {
     types.push_back(layer.window > 0 ? "sliding_attention" : "full_attention");
     causal += layer.causal ? 1 : 0;
     if (layer.window == 0) continue;
+    ASHLAR_CHECK(sliding == 0 || out["sliding_window"] == layer.window);
     ++sliding;
     out["sliding_window"] = layer.window;
     out["use_sliding_window"] = true;
   }
+  ASHLAR_CHECK(causal == 0 || causal == layers.size() || causal == sliding);
   out["layer_types"] = types;
   if (causal == 0 && sliding > 0) out["is_causal"] = false;
   if (causal > sliding) out["is_causal"] = true;

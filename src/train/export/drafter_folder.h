@@ -15,7 +15,8 @@ namespace ashlar {
 double shortest(float value);
 
 /// What config.json of such a drafter says. Reading it gives the configuration again (read_dflash_config), which must
-/// be one of full attention over a plain rope, with the target's embedding and head, and any of designed_heads().
+/// be one of a plain rope, with the target's embedding and head, and any of designed_heads(). Of what layers see it can
+/// say one window, for some of them, and that all, none or those with the window are causal: what can be read.
 Json zlab_config(const DflashConfig& config);
 
 /// Makes the folder if need be and replaces its two files, each at once when it is on the disk: whenever this stops, an

@@ -55,8 +55,7 @@ __device__ __forceinline__ void for_keys(const TrainAttention& call, int32_t b, 
   const int32_t begin = call.window == 0 ? 0 : max(0, block.n + row - call.window + 1);
   for (int32_t t = begin; t < block.n; t += kKeys) fn(int64_t{block.first} + t, min(kKeys, block.n - t), t);
   for (int32_t o = 0; o < call.block; o += kKeys) {
-    fn(int64_t{call.context_rows} + int64_t{b} * call.block + o, min(kKeys, call.block - o),
-       own_place(o));
+    fn(int64_t{call.context_rows} + int64_t{b} * call.block + o, min(kKeys, call.block - o), own_place(o));
   }
 }
 

@@ -137,7 +137,8 @@ __global__ void __launch_bounds__(kThreads) key_kernel(TrainAttention call, floa
 #pragma unroll
     for (int r = 0; r < kRowsOfWarp; ++r) {
       const int32_t at = warp * kRowsOfWarp + r, row = first + at;
-      const bool is_seen = keys.own >= 0 ? sees_own(call, row, o) : t >= 0 && t < block.n && is_in_window(call, block, row, t);
+      const bool of_context = t >= 0 && t < block.n && is_in_window(call, block, row, t);
+      const bool is_seen = keys.own >= 0 ? sees_own(call, row, o) : of_context;
       const bool visible = row < call.block && lane < keys.n && is_seen;
       float weight = 0, d_score = 0;
       if (visible) {
