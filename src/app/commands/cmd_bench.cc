@@ -131,9 +131,8 @@ CLI::App* add_bench_command(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str();
   command
-      ->add_option(
-          "--seconds", options->bench.seconds,
-          "About as long as each part may take: slow models get fewer rounds and shorter answers (0: any time)")
+      ->add_option("--seconds", options->bench.seconds,
+                   "About as long as each part may take: slow models get fewer rounds, shorter answers (0: any time)")
       ->transform(number(0.0, 1e6))
       ->type_name("S")
       ->capture_default_str();

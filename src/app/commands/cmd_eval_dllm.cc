@@ -146,9 +146,7 @@ void evaluate_dllm(DllmEvalOptions& options) {
 void add_eval_dllm_command(CLI::App& eval) {
   auto options = std::make_shared<DllmEvalOptions>();
   CLI::App* command = eval.add_subcommand(
-      "dllm",
-      "Denoising algorithms of a block-diffusion model: tokens per forward and agreement with sequential decoding "
-      "(default model: pebble-11m-sdar)");
+      "dllm", "Denoising of a block-diffusion model: tokens a forward, agreement with one at a time");
   add_prompt_flags(*command, *options, options->study.max_tokens);
   command
       ->add_option("--algorithms", options->algorithms,

@@ -74,7 +74,7 @@ void add_network_flags(CLI::App& command, ServeOptions& options) {
 void add_access_flags(CLI::App& command, ServeOptions& options) {
   command
       .add_option("--api-key", options.guard.api_keys,
-                  "A key that clients must send (repeatable). Visible in the list of processes: a file is safer")
+                  "A key that clients must send (repeatable). In the list of processes, too: a file is safer")
       ->type_name("KEY")
       ->check(CLI::Validator([](std::string& key) { return problem_with_api_key(key); }, ""))
       ->envname("ASHLAR_API_KEY")
@@ -134,7 +134,7 @@ void add_load_flags(CLI::App& command, ServeOptions& options) {
 void add_hidden_states_flags(CLI::App& command, ServeOptions& options) {
   CLI::Option* allow = command
                            .add_option("--allow-hidden-states", options.hidden_states,
-                                       "Write hidden states of prompts to this folder for clients that ask for them")
+                                       "Write hidden states of prompts here for clients that ask for them")
                            ->type_name("FOLDER")
                            ->envname("ASHLAR_ALLOW_HIDDEN_STATES")
                            ->group(kLogGroup);
