@@ -174,9 +174,9 @@ void add_eval_dllm_command(CLI::App& eval) {
                   "tokens per forward against agreement");
   command->footer(
       "Examples:\n"
-      "  ashlar eval dllm\n"
-      "  ashlar eval dllm MODEL --algorithms low_confidence,entropy_bound --thresholds 0.8,0.9,0.95 --blocks 4,8,16 "
-      "--json dllm.json --svg dllm.svg");
+      "  ashlar eval dllm    (the bundled pebble-11m-sdar)\n"
+      "  ashlar eval dllm MODEL --algorithms low_confidence,entropy_bound --thresholds 0.8,0.9,0.95 --blocks 4,8,16\n"
+      "  ashlar eval dllm MODEL --json dllm.json --svg dllm.svg");
   command->callback([options] { evaluate_dllm(*options); });
 }
 
