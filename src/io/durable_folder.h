@@ -7,11 +7,12 @@
 namespace ashlar {
 
 /// A new, empty folder next to `path`, which takes the place of `path` at commit(). Without that it goes away, and what
-/// was at `path` stays. One writer at a time.
+/// was at `path` stays. One writer at a time. Nothing that others made is removed.
 class DurableFolder {
  public:
-  /// Makes `path`.new, without what a kill may have left there. Throws Error("file", ...) if it cannot be made, or
-  /// another program is writing it.
+  /// Makes a hidden folder, or empties what a kill left of it. Throws Error("file", ...) if it cannot be made or
+  /// another program is writing it, and for all that commit() would fail at: a path that is no folder or a symbolic
+  /// link, a previous(path) that another made, a file system that cannot exchange two folders.
   explicit DurableFolder(const std::filesystem::path& path);
   ~DurableFolder();
   DurableFolder(const DurableFolder&) = delete;
@@ -19,14 +20,20 @@ class DurableFolder {
 
   /// Where to write. Files in it that are to last are brought to the disk by those who write them (durable_file.h).
   const std::filesystem::path& fresh() const { return fresh_; }
-  /// Puts it at `path`. What was there becomes `path`.previous, and what was there before that goes. Throws
-  /// Error("file", ...) if that cannot be; the new folder then stays at fresh().
+  /// Puts it at `path`, as readable as what was there. That becomes `path`.previous with kMark in it, and what was
+  /// there before that goes. Throws Error("file", ...) if that cannot be; the new folder then stays as
+  /// `path`.uncommitted.
   void commit();
 
   /// Where commit() leaves what was at `path`.
   static std::filesystem::path previous(const std::filesystem::path& path);
+  /// The file that says that the next commit() may remove the folder that it is in.
+  static constexpr const char* kMark = ".ashlar-replaced";
 
  private:
+  void check_place() const;
+  void keep_replaced() const;
+
   std::filesystem::path path_, fresh_;
   int lock_ = -1;  // the fresh folder itself, locked
 };
