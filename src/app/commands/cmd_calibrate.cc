@@ -29,7 +29,7 @@ void run(const CalibrateCommand& command) {
     print_note("stopped; no drafter was written or replaced");
     throw CLI::RuntimeError(kInterruptedExit);
   }
-  write_output(comparison_text(*comparison, session.drafter_name(), command.calibration));
+  write_output(comparison_text(*comparison, command.session.model, session.drafter_name(), command.calibration));
   if (!comparison->won()) throw CLI::RuntimeError(kNothingWonExit);
 }
 
@@ -67,9 +67,8 @@ CLI::App* add_calibrate_command(CLI::App& app) {
       ->capture_default_str();
   add_computing_flags(*command, options->session);
   command->footer(
-      "One prompt in eight is held out. What wins there as served, by more than the noise, replaces the folder of -o "
-      "at "
-      "once, and the one before stays next to it as .previous.\n"
+      "One prompt in eight is held out. What wins there as served, by more than the noise, takes the place of the\n"
+      "folder of -o at once, and the one before stays next to it as .previous.\n"
       "Exit code 0 if it won, 3 if nothing was won and nothing written, 1 for an error, 130 after Ctrl-C.\n"
       "Examples:\n"
       "  ashlar serve MODEL --learn traffic\n"

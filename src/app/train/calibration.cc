@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "io/durable_folder.h"
 #include "io/mapped_file.h"
+#include "io/weights/gguf.h"
 #include "io/weights/weights_mark.h"
 #include "measure/report/table.h"
 #include "session/interrupt.h"
@@ -28,22 +29,40 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint32_t kHeldOutOneIn = 8;   // prompts
-constexpr size_t kFewestEvaluated = 8;  // prompts: of fewer the noise would be all
-constexpr size_t kMostEvaluated = 64;   // prompts: more cost time, and half of the noise is four times as many
+constexpr uint32_t kHeldOutOneIn = 8;  // prompts
+constexpr size_t kFewestEvaluated = DrafterComparison::kFewestPairs;
+constexpr size_t kMostEvaluated = 64;  // prompts: more cost time, and half of the noise is four times as many
+// What a training run writes that its drafter is served without, and that others may want to keep.
+constexpr const char* kFilesOfARun[] = {RegenerationOptions::kFile, TrainRun::kState};
 
 [[noreturn]] void fail(const std::string& what) { throw Error("calibrate", what); }
 
+// A GGUF file is served, but none is written.
 bool is_drafter(const fs::path& folder) {
-  return std::ranges::any_of(train_methods(), [&](const TrainMethod& method) { return method.is_folder(folder); });
+  return fs::is_directory(folder) &&
+         std::ranges::any_of(train_methods(), [&](const TrainMethod& method) { return method.is_folder(folder); });
 }
 
 void check_output(const fs::path& folder) {
-  if (!file_exists(folder) || is_drafter(folder)) return;
-  if (!fs::is_directory(folder)) fail(folder.string() + ": is no folder");
+  if (!file_exists(folder)) return;
+  if (!fs::is_directory(folder)) fail(folder.string() + ": is a file; expected a folder of a drafter, or a new one");
+  if (is_drafter(folder)) {
+    for (const char* name : kFilesOfARun) {
+      if (!file_exists(folder / name)) continue;
+      fail(folder.string() + ": holds " + name + " of `ashlar train`, which would go with it; name another folder " +
+           "with -o, and this one with --drafter");
+    }
+    return;
+  }
   if (fs::is_empty(folder)) return;
   fail(folder.string() + ": holds files that are no drafter; expected a drafter, which a better one may replace, or " +
        "a new or empty folder");
+}
+
+void check_drafter(const fs::path& drafter) {
+  if (!is_gguf(drafter) || !file_exists(drafter)) return;
+  fail(drafter.string() + ": is a file; expected a folder of z-lab's, speculators' or SpecForge's form, which can be " +
+       "trained");
 }
 
 const TrainMethod& method_of(const Session& session) {
@@ -51,6 +70,7 @@ const TrainMethod& method_of(const Session& session) {
     fail(session.choice().model.string() +
          ": is served without a drafter; name one with --drafter, or make one with `ashlar train`");
   }
+  check_drafter(*session.choice().drafter);
   const std::string name = session.spec().method;
   const TrainMethod* const method = find_train_method(name);
   if (method == nullptr || (!session.choice().drafts_itself && !method->is_folder(*session.choice().drafter))) {
@@ -84,6 +104,12 @@ struct Traffic {
   std::vector<size_t> evaluated;
 };
 
+[[noreturn]] void fail_of_little(const CalibrationOptions& options, const std::string& what) {
+  fail(options.traffic.string() + ": too little traffic: " + what + "; expected at least " +
+       std::to_string(kFewestEvaluated) + ", of about " + std::to_string(kFewestEvaluated * kHeldOutOneIn) +
+       " different prompts; let the server answer more");
+}
+
 Traffic read(const Session& session, const TrainOptions& train, const CalibrationOptions& options) {
   const Activity activity("reading the traffic");
   const DocumentEncoder encoder(session.tokenizer(), session.chat_template(), session.stop_ids(),
@@ -92,11 +118,9 @@ Traffic read(const Session& session, const TrainOptions& train, const Calibratio
   const std::vector<size_t> held_out = chosen_prompts(out.documents, options.seed, kHeldOutOneIn);
   out.evaluated = newest_of_each_prompt(out.documents, held_out, kMostEvaluated);
   if (out.evaluated.size() < kFewestEvaluated) {
-    fail(options.traffic.string() + ": too little traffic: " + std::to_string(out.documents.size()) +
-         " answers, of which " + std::to_string(out.evaluated.size()) +
-         " prompts are kept to compare the drafters with (one in " + std::to_string(kHeldOutOneIn) +
-         "); expected at least " + std::to_string(kFewestEvaluated) + ", of about " +
-         std::to_string(kFewestEvaluated * kHeldOutOneIn) + " different prompts; let the server answer more");
+    fail_of_little(options,
+                   std::to_string(out.documents.size()) + " answers, of which " + std::to_string(out.evaluated.size()) +
+                       " prompts are kept to compare the drafters with (one in " + std::to_string(kHeldOutOneIn) + ")");
   }
   out.documents.hold_out(held_out);
   return out;
@@ -133,6 +157,7 @@ bool train(Session& session, const Traffic& traffic, const TrainedDrafter& draft
 SessionOptions with_first_drafter(SessionOptions session, const CalibrationOptions& options) {
   const fs::path folder = options.folder();
   check_output(folder);
+  check_drafter(session.drafter);
   if (!is_drafter(folder)) return session;
   std::error_code failed;
   if (!session.drafter.empty() && !fs::equivalent(session.drafter, folder, failed)) {
@@ -155,14 +180,19 @@ std::optional<DrafterComparison> calibrate(Session& session, const CalibrationOp
   DurableFolder folder(options.folder());
   asked.output = folder.fresh();
   const InterruptScope interruptible(InterruptScope::Signals::kInterruptAndTerminate);
-  if (!train(session, traffic, drafter, asked, options)) return std::nullopt;
   const auto served = [&](const fs::path& drafter_folder, const char* title) {
     return evaluate_served(session, drafter_folder, drafter.shape.block, traffic.documents, traffic.evaluated,
-                           options.answer_tokens, title)
+                           options.answer_tokens, title, InterruptScope::requested)
         .acceptance;
   };
   DrafterComparison comparison;
-  comparison.before = served(*session.choice().drafter, "answering with the drafter as it was");
+  comparison.before = served(*session.choice().drafter, "answering with the drafter as it is");
+  if (InterruptScope::requested()) return std::nullopt;
+  if (const size_t pairs = comparison.before.acceptance_length_per_step().pairs; pairs < kFewestEvaluated) {
+    fail_of_little(options, "of " + std::to_string(comparison.before.prompts()) + " held-out prompts " +
+                                std::to_string(pairs) + " have an answer of more than one token");
+  }
+  if (!train(session, traffic, drafter, asked, options)) return std::nullopt;
   comparison.after = served(folder.fresh(), "answering with the new one");
   if (InterruptScope::requested()) return std::nullopt;
   if (comparison.won()) {
@@ -172,10 +202,10 @@ std::optional<DrafterComparison> calibrate(Session& session, const CalibrationOp
   return comparison;
 }
 
-std::string comparison_text(const DrafterComparison& comparison, const std::string& before,
+std::string comparison_text(const DrafterComparison& comparison, const std::string& model, const std::string& before,
                             const CalibrationOptions& options) {
-  TextTable table(
-      {"held-out prompts: " + std::to_string(comparison.before.prompts()), "tokens per step", "first draft"});
+  const Ratio gain = comparison.gain();
+  TextTable table({"pairs of answers: " + std::to_string(gain.pairs), "tokens per step", "first draft"});
   const auto add = [&](const std::string& name, const AcceptanceTally& tally) {
     const std::vector<double> shares = tally.unconditional();
     table.add({name, fixed(tally.acceptance_length_per_step().value, 3),
@@ -183,14 +213,14 @@ std::string comparison_text(const DrafterComparison& comparison, const std::stri
   };
   add(before, comparison.before);
   add("trained on the traffic", comparison.after);
-  const Ratio gain = comparison.gain();
   const std::string folder = options.folder().string();
   const std::string found =
       "  gain " + fixed(gain.value, 3) + ", of which twice the standard error is " + fixed(2 * gain.error, 3) + ": ";
   if (!comparison.won()) return table.render() + found + "nothing won; no drafter was written or replaced\n";
   const fs::path last = DurableFolder::previous(options.folder());
   return table.render() + found + "written to " + folder +
-         (file_exists(last) ? "; the one before is " + last.string() : "") + "\n";
+         (file_exists(last) ? "; the one before is " + last.string() : "") + "\n  ashlar serve " +
+         (model.empty() ? "" : model + " ") + "--drafter " + folder + "\n";
 }
 
 }  // namespace ashlar

@@ -29,21 +29,26 @@ struct CalibrationOptions {
 struct DrafterComparison {
   AcceptanceTally before, after;
 
+  /// Of fewer answers with a verify step the noise would be all.
+  static constexpr size_t kFewestPairs = 8;
+
+  /// Of pairs of answers in which both verified.
   Ratio gain() const { return after.gain_over(before); }
-  /// By more than twice the gain's standard error.
-  bool won() const { return gain().value > 2 * gain().error; }
+  /// By more than twice the gain's standard error, of as many pairs as that needs.
+  bool won() const { return gain().pairs >= kFewestPairs && gain().value > 2 * gain().error; }
 };
 
 /// The session's options with the drafter to start from: the one that they name, or that of the output folder, or the
 /// one that the model would be served with. Throws Error("calibrate", ...) if the paths are not what they must be.
 SessionOptions with_first_drafter(SessionOptions session, const CalibrationOptions& options);
 
-/// Trains the session's drafter on, and replaces the output folder with it where it won. Nothing if Ctrl-C or SIGTERM
-/// ended it, which changes no file. Throws Error saying what of the traffic or of the drafter is not as it must be.
+/// Answers held-out prompts with the session's drafter, trains it on, answers them again, and replaces the output
+/// folder with it where it won. Nothing if Ctrl-C or SIGTERM ended it, which changes no file. Throws Error saying what
+/// of the traffic or of the drafter is not as it must be.
 std::optional<DrafterComparison> calibrate(Session& session, const CalibrationOptions& options);
 
-/// Both in a table, and what was done.
-std::string comparison_text(const DrafterComparison& comparison, const std::string& before,
+/// Both in a table, what was done, and the command that serves `model` with what was written.
+std::string comparison_text(const DrafterComparison& comparison, const std::string& model, const std::string& before,
                             const CalibrationOptions& options);
 
 }  // namespace ashlar

@@ -26,12 +26,14 @@ DecoderSpec spec_of(const std::filesystem::path& drafter, int32_t block) {
 
 ServedEvaluation evaluate_served(Session& session, const std::filesystem::path& drafter, int32_t block,
                                  const DocumentSet& documents, const std::vector<size_t>& held_out, int32_t max_tokens,
-                                 const std::string& title) {
+                                 const std::string& title, const std::function<bool()>& stop) {
   ServedEvaluation served;
+  if (stop && stop()) return served;
   {
     Progress progress(title, static_cast<int64_t>(held_out.size()));
-    served = evaluate_as_served(session.start(spec_of(drafter, block)), documents, held_out, session.stop_ids(),
-                                max_tokens, [&](int64_t done) { progress.update(done); });
+    served = evaluate_as_served(
+        session.start(spec_of(drafter, block)), documents, held_out, session.stop_ids(), max_tokens,
+        [&](int64_t done) { progress.update(done); }, stop);
   }
   session.stop();
   return served;

@@ -93,6 +93,11 @@ DocumentSet read_traffic(const fs::path& folder, const std::string& mark, const 
   }
   documents.end_file();
   if (documents.size() > 0) return documents;
+  if (documents.counts().unsupervised > 0) {
+    throw Error("train", folder.string() + ": holds " + std::to_string(documents.counts().unsupervised) +
+                             " answers, all to prompts longer than the " + std::to_string(max_length) +
+                             " tokens that are trained on, or without a token");
+  }
   throw Error("train", folder.string() + ": holds no answer; expected a folder that `ashlar serve --learn` keeps");
 }
 

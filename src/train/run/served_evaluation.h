@@ -21,9 +21,11 @@ struct ServedEvaluation {
 };
 
 /// Answers the prompts of these documents at temperature 0, one at a time, drafted by the engine's own method.
-/// `max_tokens`: of an answer. `done`: called with the number of answers. Throws Error("measure", ...) if one fails.
+/// `max_tokens`: of an answer. `done`: called with the number of answers. `stop`: asked before each; what was answered
+/// by then is returned. Throws Error("measure", ...) if one fails.
 ServedEvaluation evaluate_as_served(Engine& engine, const DocumentSet& documents, std::span<const size_t> held_out,
                                     const std::vector<int32_t>& stop_ids, int32_t max_tokens,
-                                    const std::function<void(int64_t)>& done = {});
+                                    const std::function<void(int64_t)>& done = {},
+                                    const std::function<bool()>& stop = {});
 
 }  // namespace ashlar

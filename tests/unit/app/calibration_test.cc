@@ -26,6 +26,8 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 const fs::path kModels = fs::path(ASHLAR_SOURCE_DIR) / "models";
+constexpr const char* kWeights = "model.safetensors";
+constexpr int32_t kPrompts = 30;
 
 std::string bytes(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -44,8 +46,8 @@ class Calibration : public ::testing::Test {
     return options;
   }
 
-  /// What a server would keep of `prompts` questions: a few words that the model goes on with.
-  void keep_traffic(int32_t prompts, int32_t tokens) {
+  /// What a server would keep of `prompts` questions: a few words that the model goes on with. Returns its lines.
+  std::vector<Json> keep_traffic(int32_t prompts, int32_t tokens) {
     Session session(session_options("none"));
     std::vector<Request> requests(static_cast<size_t>(prompts));
     for (int32_t i = 0; i < prompts; ++i) {
@@ -54,14 +56,28 @@ class Calibration : public ::testing::Test {
     }
     const std::vector<Request> asked = requests;
     const std::vector<Completion> answers = complete(session.start(), std::move(requests), 16);
+    std::vector<Json> lines;
+    for (size_t i = 0; i < answers.size(); ++i) {
+      lines.push_back(example_of(asked[i].prompt, answers[i].tokens));
+      lines.back()["model"] = weights_mark(session.choice().model);
+    }
+    write_traffic(lines);
+    return lines;
+  }
+  void write_traffic(const std::vector<Json>& lines) const {
     fs::create_directories(traffic_);
     std::ofstream file(traffic_ / traffic_file_name(1));
-    for (size_t i = 0; i < answers.size(); ++i) {
-      Json line = example_of(asked[i].prompt, answers[i].tokens);
-      line["model"] = weights_mark(session.choice().model);
-      file << line.dump() << "\n";
-    }
+    for (const Json& line : lines) file << line.dump() << "\n";
     file << "{\"ids\": [1, 2";  // a kill left this
+  }
+
+  /// Those of the lines that are held out.
+  static std::vector<size_t> held_out(const std::vector<Json>& lines, uint64_t seed) {
+    DocumentSet documents(256);
+    for (const Json& line : lines) {
+      documents.add({line["ids"].get<std::vector<int32_t>>(), line["mask"].get<std::vector<uint8_t>>(), 0});
+    }
+    return chosen_prompts(documents, seed, 8);
   }
 
   /// A drafter with random weights.
@@ -85,9 +101,9 @@ class Calibration : public ::testing::Test {
     Session session(with_first_drafter(session_options(drafter), options));
     return calibrate(session, options);
   }
-  std::string error(const std::string& drafter) {
+  std::string error(const std::string& drafter, const CalibrationOptions& options = {}) {
     try {
-      run(drafter, {});
+      run(drafter, options);
     } catch (const Error& error) {
       return error.what();
     }
@@ -99,22 +115,30 @@ class Calibration : public ::testing::Test {
 };
 
 // From weights that know nothing, the traffic is worth its steps; a drafter that knows it is only spoilt by a rate
-// that is far too high, and stays.
+// that is far too high, and stays. Answers of held-out prompts are worth nothing: with others there is the same
+// drafter.
 TEST_F(Calibration, ReplacesADrafterOnlyByABetterOne) {
-  keep_traffic(120, 24);
+  std::vector<Json> lines = keep_traffic(kPrompts, 8);
   CalibrationOptions options;
+  while (held_out(lines, options.seed).size() < 9) ++options.seed;  // of few, by chance as many
   options.answer_tokens = 24;
   options.learning_rate = 3e-3;
-  options.epochs = 5;
-  const std::optional<DrafterComparison> won = run(new_drafter(), options);
+  options.epochs = 12;
+  options.minutes = 1e4;  // as many steps, however busy the machine is
+  const fs::path random = new_drafter();
+  fs::copy(random, output_);
+  fs::remove(output_ / TrainRun::kState);
+  const std::optional<DrafterComparison> won = run("", options);
   ASSERT_TRUE(won);
-  EXPECT_GE(won->before.prompts(), 8);
+  EXPECT_GE(won->gain().pairs, 8U);
   EXPECT_LT(won->before.acceptance_length_per_step().value, 1.05);
   EXPECT_GT(won->gain().value, 0.1);
   EXPECT_TRUE(won->won());
-  const std::string weights = bytes(output_ / "model.safetensors");
+  const std::string weights = bytes(output_ / kWeights);
   ASSERT_FALSE(weights.empty());
   EXPECT_FALSE(fs::exists(output_ / TrainRun::kState));
+  EXPECT_EQ(bytes(DurableFolder::previous(output_) / kWeights), bytes(random / kWeights));
+  EXPECT_THAT(comparison_text(*won, "MODEL", "random", options), HasSubstr("ashlar serve MODEL --drafter"));
 
   options.learning_rate = 0.5;
   options.epochs = 1;
@@ -123,10 +147,29 @@ TEST_F(Calibration, ReplacesADrafterOnlyByABetterOne) {
   EXPECT_EQ(lost->before.acceptance_length_per_step().value, won->after.acceptance_length_per_step().value);
   EXPECT_LT(lost->gain().value, 0);
   EXPECT_FALSE(lost->won());
-  EXPECT_EQ(bytes(output_ / "model.safetensors"), weights);
-  EXPECT_FALSE(fs::exists(folder_ / "out.new"));
-  EXPECT_FALSE(fs::exists(DurableFolder::previous(output_)));
+  EXPECT_EQ(bytes(output_ / kWeights), weights);
+  EXPECT_EQ(bytes(DurableFolder::previous(output_) / kWeights), bytes(random / kWeights));
   EXPECT_THAT(error((kModels / "pebble-11m-dflash").string()), HasSubstr("out: holds a drafter already"));
+
+  for (const size_t line : held_out(lines, options.seed)) {
+    Json& ids = lines[line]["ids"];
+    for (size_t i = ids.size() - 7; i < ids.size(); ++i) ids[i] = 300 + static_cast<int32_t>(line + i);
+  }
+  write_traffic(lines);
+  options.learning_rate = 3e-3;
+  options.epochs = 12;
+  fs::remove_all(output_);
+  ASSERT_TRUE(run(random.string(), options)->won());
+  EXPECT_EQ(bytes(output_ / kWeights), weights);
+}
+
+TEST_F(Calibration, ComparesNothingWhereNothingIsDrafted) {
+  const std::vector<Json> lines = keep_traffic(kPrompts, 4);
+  CalibrationOptions options;
+  while (held_out(lines, options.seed).size() < 8) ++options.seed;
+  options.answer_tokens = 1;
+  EXPECT_THAT(error((kModels / "pebble-11m-dflash").string(), options), HasSubstr(" 0 have an answer of more than"));
+  EXPECT_FALSE(fs::exists(output_));
 }
 
 TEST_F(Calibration, SaysWhatIsNotAsItMustBe) {
@@ -140,6 +183,14 @@ TEST_F(Calibration, SaysWhatIsNotAsItMustBe) {
   other.replace(other.find("\"model\":\"") + 9, 4, "xxxx");
   std::ofstream(file) << other;
   EXPECT_THAT(error(drafter), HasSubstr("was answered by other weights"));
+  EXPECT_THAT(error(folder_.write("x.gguf", "GGUF").string()), HasSubstr("x.gguf: is a file; expected a folder"));
+  folder_.write("out", "GGUF");
+  EXPECT_THAT(error(drafter), HasSubstr("out: is a file; expected a folder"));
+  fs::remove(output_);
+  fs::copy(drafter, output_);
+  std::ofstream(output_ / TrainRun::kState) << "hours";
+  EXPECT_THAT(error(""), HasSubstr("holds train-state.safetensors of `ashlar train`"));
+  fs::remove_all(output_);
   fs::create_directories(output_);
   std::ofstream(output_ / "notes.txt") << "mine";
   EXPECT_THAT(error(drafter), HasSubstr("out: holds files that are no drafter"));
