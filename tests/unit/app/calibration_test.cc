@@ -3,9 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "base/error.h"
 #include "io/durable_folder.h"
@@ -123,7 +126,7 @@ TEST_F(Calibration, ReplacesADrafterOnlyByABetterOne) {
   while (held_out(lines, options.seed).size() < 9) ++options.seed;  // of few, by chance as many
   options.answer_tokens = 24;
   options.learning_rate = 3e-3;
-  options.epochs = 12;
+  options.epochs = 10;
   options.minutes = 1e4;  // as many steps, however busy the machine is
   const fs::path random = new_drafter();
   fs::copy(random, output_);
@@ -132,12 +135,12 @@ TEST_F(Calibration, ReplacesADrafterOnlyByABetterOne) {
   ASSERT_TRUE(won);
   EXPECT_GE(won->gain().pairs, 8U);
   EXPECT_LT(won->before.acceptance_length_per_step().value, 1.05);
-  EXPECT_GT(won->gain().value, 0.1);
+  EXPECT_GT(won->gain().value, 0.05);
   EXPECT_TRUE(won->won());
   const std::string weights = bytes(output_ / kWeights);
   ASSERT_FALSE(weights.empty());
   EXPECT_FALSE(fs::exists(output_ / TrainRun::kState));
-  EXPECT_EQ(bytes(DurableFolder::previous(output_) / kWeights), bytes(random / kWeights));
+  EXPECT_TRUE(bytes(DurableFolder::previous(output_) / kWeights) == bytes(random / kWeights));
   EXPECT_THAT(comparison_text(*won, "MODEL", "random", options), HasSubstr("ashlar serve MODEL --drafter"));
 
   options.learning_rate = 0.5;
@@ -147,8 +150,8 @@ TEST_F(Calibration, ReplacesADrafterOnlyByABetterOne) {
   EXPECT_EQ(lost->before.acceptance_length_per_step().value, won->after.acceptance_length_per_step().value);
   EXPECT_LT(lost->gain().value, 0);
   EXPECT_FALSE(lost->won());
-  EXPECT_EQ(bytes(output_ / kWeights), weights);
-  EXPECT_EQ(bytes(DurableFolder::previous(output_) / kWeights), bytes(random / kWeights));
+  EXPECT_TRUE(bytes(output_ / kWeights) == weights);
+  EXPECT_TRUE(bytes(DurableFolder::previous(output_) / kWeights) == bytes(random / kWeights));
   EXPECT_THAT(error((kModels / "pebble-11m-dflash").string()), HasSubstr("out: holds a drafter already"));
 
   for (const size_t line : held_out(lines, options.seed)) {
@@ -157,10 +160,10 @@ TEST_F(Calibration, ReplacesADrafterOnlyByABetterOne) {
   }
   write_traffic(lines);
   options.learning_rate = 3e-3;
-  options.epochs = 12;
+  options.epochs = 10;
   fs::remove_all(output_);
   ASSERT_TRUE(run(random.string(), options)->won());
-  EXPECT_EQ(bytes(output_ / kWeights), weights);
+  EXPECT_TRUE(bytes(output_ / kWeights) == weights);
 }
 
 TEST_F(Calibration, ComparesNothingWhereNothingIsDrafted) {
@@ -170,6 +173,19 @@ TEST_F(Calibration, ComparesNothingWhereNothingIsDrafted) {
   options.answer_tokens = 1;
   EXPECT_THAT(error((kModels / "pebble-11m-dflash").string(), options), HasSubstr(" 0 have an answer of more than"));
   EXPECT_FALSE(fs::exists(output_));
+}
+
+TEST_F(Calibration, LeavesNothingAfterASignal) {
+  const std::vector<Json> lines = keep_traffic(kPrompts, 4);
+  CalibrationOptions options;
+  while (held_out(lines, options.seed).size() < 8) ++options.seed;
+  const std::jthread other([&](const std::stop_token& ended) {
+    while (!fs::exists(folder_ / ".out.ashlar-new") && !ended.stop_requested()) usleep(1'000);
+    usleep(100'000);  // it answers by then
+    if (!ended.stop_requested()) kill(getpid(), SIGTERM);
+  });
+  EXPECT_FALSE(run((kModels / "pebble-11m-dflash").string(), options));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1);  // the traffic
 }
 
 TEST_F(Calibration, SaysWhatIsNotAsItMustBe) {
