@@ -28,7 +28,8 @@ TEST_F(IdentityOnGpu, EveryConfigurationGivesTheSameTokens) {
   EXPECT_GT(suite.ngram_accepted, 0U);
 }
 
-// 128 blocks of 16 are 2,048 rows, the longest run of those that want the highest logit alone 1,728: more than go at once.
+// 128 blocks of 16 are 2,048 rows, the longest run of those that want the highest logit alone 1,728: more than go at
+// once.
 TEST_F(IdentityOnGpu, ManySequencesAtOnceGetTheSameTokens) { suite::expect_same_of_many_at_once(*ops_, 128); }
 
 // With weights of few bits, too: a quarter of the configurations each.

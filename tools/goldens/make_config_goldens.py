@@ -182,9 +182,9 @@ def main():
             if refused:
                 case.pop("reading", None)
                 case["refused"] = refused
-            lines.append(json.dumps(case))
-    base = json.dumps({"base": BASE, "mixture": MOE})[1:-1]
-    path.write_text("{" + base + ', "cases": [\n' + ",\n".join(lines) + "\n]}\n")
+            lines.append(json.dumps(case, separators=(",", ":")))
+    base = json.dumps({"base": BASE, "mixture": MOE}, separators=(",", ":"))[1:-1]
+    path.write_text("{" + base + ',"cases":[\n' + ",\n".join(lines) + "\n]}\n")
     print(len(lines), "cases", path.stat().st_size, "bytes")
 
 

@@ -115,7 +115,7 @@ def describe(folder, seed, tensors, shards=1):
     description["files"] = {name: tensors[i::shards] for i, name in enumerate(names)}
     lines = []
     for name, contents in description["files"].items():
-        rows = [json.dumps({**t, "fnv1a64": f"{fnv1a64(stored(seed, t).tobytes()):016x}"}) for t in contents]
+        rows = [json.dumps({**t, "fnv1a64": f"{fnv1a64(stored(seed, t).tobytes()):016x}"}, separators=(",", ":")) for t in contents]
         lines.append(f"{json.dumps(name)}: [\n" + ",\n".join(rows) + "]")
     head = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in description.items() if key != "files")
     (Path(folder) / "tensors.json").write_text("{" + head + ', "files": {\n' + ",\n".join(lines) + "}}\n")

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
-std::vector<std::string> names_in(const fs::path& folder) {
+std::vector<std::string> entries_of(const fs::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
   return names;
@@ -45,7 +45,7 @@ TEST(DurableFolder, TakesItsPlaceAtTheCommitAndKeepsTheOneBefore) {
   const TempFolder folder;
   const fs::path path = folder / "x/";
   replace(path, "1");
-  EXPECT_THAT(names_in(folder.path()), UnorderedElementsAre("x"));
+  EXPECT_THAT(entries_of(folder.path()), UnorderedElementsAre("x"));
   replace(path, "2");
   replace(path, "3");
   EXPECT_EQ(content(path), "3");
@@ -56,7 +56,7 @@ TEST(DurableFolder, TakesItsPlaceAtTheCommitAndKeepsTheOneBefore) {
     EXPECT_THROW(DurableFolder{path}, Error);  // one at a time
   }
   EXPECT_EQ(content(path), "3");
-  EXPECT_THAT(names_in(folder.path()), UnorderedElementsAre("x", "x.previous"));
+  EXPECT_THAT(entries_of(folder.path()), UnorderedElementsAre("x", "x.previous"));
 }
 
 // The first ends by itself, so that there is one to be lost.
@@ -88,7 +88,7 @@ TEST(DurableFolder, SurvivesAKillAtAnyMoment) {
   EXPECT_GE(changed, 10);
   replace(path, "end");  // whatever was left is no obstacle
   EXPECT_EQ(content(path), "end");
-  EXPECT_THAT(names_in(folder.path()), UnorderedElementsAre("x", "x.previous"));
+  EXPECT_THAT(entries_of(folder.path()), UnorderedElementsAre("x", "x.previous"));
 }
 
 // Each of these would be lost, or be found out only after all was written.
