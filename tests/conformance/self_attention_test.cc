@@ -116,7 +116,7 @@ TEST_P(SelfAttentionOp, IsItsThreeOps) {
   for (const AttentionShape& shape : kShapes) compare(shape, Scheme::kBF16, KvDType::kBF16, false);
 }
 
-TEST_P(SelfAttentionOp, IsItsThreeOpsInFp32) { compare(kShapes[0], Scheme::kF32, KvDType::kF32, false); }
+TEST_P(SelfAttentionOp, IsItsThreeOpsInFp32) { compare(kShapes[0], Scheme::kF32, exact_kv(), false); }
 
 TEST_P(SelfAttentionOp, IsItsThreeOpsOverCodes) {
   for (const AttentionShape& shape : kShapes) {

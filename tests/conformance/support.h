@@ -206,6 +206,8 @@ class OnIsa : public testing::TestWithParam<std::string> {
   std::vector<KvDType> kv_dtypes(int32_t head_dim) const {
     return on_gpu() ? std::vector{KvDType::kBF16, KvDType::kInt8} : kv_dtypes_of(head_dim);
   }
+  /// The most exact of these.
+  KvDType exact_kv() const { return on_gpu() ? KvDType::kBF16 : KvDType::kF32; }
   std::mt19937 random_{20260};
 };
 
