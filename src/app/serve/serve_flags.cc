@@ -74,7 +74,7 @@ void add_network_flags(CLI::App& command, ServeOptions& options) {
 void add_access_flags(CLI::App& command, ServeOptions& options) {
   command
       .add_option("--api-key", options.guard.api_keys,
-                  "A key that clients must send (repeatable). In the list of processes, too: a file is safer")
+                  "A key that clients must send (repeatable). ps shows it: a file is safer")
       ->type_name("KEY")
       ->check(CLI::Validator([](std::string& key) { return problem_with_api_key(key); }, ""))
       ->envname("ASHLAR_API_KEY")
