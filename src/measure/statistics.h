@@ -32,12 +32,12 @@ struct Ratio {
 };
 Ratio pooled_ratio(std::span<const double> numerators, std::span<const double> denominators);
 
-/// The second of two such ratios less the first, where a pair of each belongs to the same prompt: what prompts have in
-/// common is no noise of the difference (the same estimator, of its linearised residuals). `before` and `after`:
-/// [numerators, denominators], each as long as the other three.
+/// What such a ratio is made of, an entry of each for a prompt.
 struct RatioPairs {
   std::span<const double> numerators, denominators;
 };
+/// The second of two such ratios less the first, of the same prompts in the same order: what prompts have in common is
+/// no noise of the difference (the same estimator, of its linearised residuals).
 Ratio paired_gain(const RatioPairs& before, const RatioPairs& after);
 
 }  // namespace ashlar

@@ -156,6 +156,7 @@ bool train(Session& session, const Traffic& traffic, const TrainedDrafter& draft
 
 SessionOptions with_first_drafter(SessionOptions session, const CalibrationOptions& options) {
   const fs::path folder = options.folder();
+  traffic_files(options.traffic);  // before a model is loaded
   check_output(folder);
   check_drafter(session.drafter);
   if (!is_drafter(folder)) return session;
@@ -177,9 +178,9 @@ std::optional<DrafterComparison> calibrate(Session& session, const CalibrationOp
   asked.target = weights_mark(session.choice().model);
   const TrainedDrafter drafter = drafter_of(method, session, asked.drafter);
   const Traffic traffic = read(session, asked, options);
+  const InterruptScope interruptible(InterruptScope::Signals::kInterruptAndTerminate);
   DurableFolder folder(options.folder());
   asked.output = folder.fresh();
-  const InterruptScope interruptible(InterruptScope::Signals::kInterruptAndTerminate);
   const auto served = [&](const fs::path& drafter_folder, const char* title) {
     return evaluate_served(session, drafter_folder, drafter.shape.block, traffic.documents, traffic.evaluated,
                            options.answer_tokens, title, InterruptScope::requested)

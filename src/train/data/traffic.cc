@@ -26,16 +26,8 @@ uint64_t prompt_fingerprint(const DocumentSet& documents, size_t document) {
   return fingerprint_with(kNoBytes, std::as_bytes(documents.ids(document).first(length)));
 }
 
-std::vector<fs::path> traffic_files(const fs::path& folder) {
-  if (!fs::is_directory(folder)) {
-    throw Error("train", folder.string() + ": is no folder; expected one that `ashlar serve --learn` keeps");
-  }
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (traffic_file_number(entry.path().filename().string()) > 0) files.push_back(entry.path());
-  }
-  std::ranges::sort(files, {}, [](const fs::path& file) { return traffic_file_number(file.filename().string()); });
-  return files;
+[[noreturn]] void fail_empty(const fs::path& folder) {
+  throw Error("train", folder.string() + ": holds no answer; expected a folder that `ashlar serve --learn` keeps");
 }
 
 // What comes after the last line's end is being written, or a kill left it.
@@ -79,6 +71,19 @@ bool is_traffic_of(const fs::path& file, const std::string& mark) {
   return fields.is_object() && fields.value("model", Json()) == mark;
 }
 
+std::vector<fs::path> traffic_files(const fs::path& folder) {
+  if (!fs::is_directory(folder)) {
+    throw Error("train", folder.string() + ": is no folder; expected one that `ashlar serve --learn` keeps");
+  }
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (traffic_file_number(entry.path().filename().string()) > 0) files.push_back(entry.path());
+  }
+  if (files.empty()) fail_empty(folder);
+  std::ranges::sort(files, {}, [](const fs::path& file) { return traffic_file_number(file.filename().string()); });
+  return files;
+}
+
 DocumentSet read_traffic(const fs::path& folder, const std::string& mark, const DocumentEncoder& encoder,
                          int32_t max_length) {
   DocumentSet documents(max_length);
@@ -98,7 +103,7 @@ DocumentSet read_traffic(const fs::path& folder, const std::string& mark, const 
                              " answers, all to prompts longer than the " + std::to_string(max_length) +
                              " tokens that are trained on, or without a token");
   }
-  throw Error("train", folder.string() + ": holds no answer; expected a folder that `ashlar serve --learn` keeps");
+  fail_empty(folder);
 }
 
 std::vector<size_t> chosen_prompts(const DocumentSet& documents, uint64_t seed, uint32_t one_in) {

@@ -22,6 +22,9 @@ int64_t traffic_file_number(std::string_view name);
 /// whole line.
 bool is_traffic_of(const std::filesystem::path& file, const std::string& mark);
 
+/// Such files, the oldest first. Throws Error("train", ...) where there is none.
+std::vector<std::filesystem::path> traffic_files(const std::filesystem::path& folder);
+
 /// All whole lines of the folder's files, the oldest first, as documents of one file; a server may write to it
 /// meanwhile. Throws Error("train", ...) where there is none, or some are of other weights.
 DocumentSet read_traffic(const std::filesystem::path& folder, const std::string& mark, const DocumentEncoder& encoder,

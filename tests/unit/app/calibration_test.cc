@@ -181,7 +181,6 @@ TEST_F(Calibration, LeavesNothingAfterASignal) {
   while (held_out(lines, options.seed).size() < 8) ++options.seed;
   const std::jthread other([&](const std::stop_token& ended) {
     while (!fs::exists(folder_ / ".out.ashlar-new") && !ended.stop_requested()) usleep(1'000);
-    usleep(100'000);  // it answers by then
     if (!ended.stop_requested()) kill(getpid(), SIGTERM);
   });
   EXPECT_FALSE(run((kModels / "pebble-11m-dflash").string(), options));
@@ -191,6 +190,8 @@ TEST_F(Calibration, LeavesNothingAfterASignal) {
 TEST_F(Calibration, SaysWhatIsNotAsItMustBe) {
   const std::string drafter = (kModels / "pebble-11m-dflash").string();
   EXPECT_THAT(error(drafter), HasSubstr("traffic: is no folder"));
+  fs::create_directories(traffic_);
+  EXPECT_THAT(error(drafter), HasSubstr("traffic: holds no answer; expected a folder that `ashlar serve --learn`"));
   keep_traffic(20, 4);
   EXPECT_THAT(error(drafter), HasSubstr("too little traffic: 20 answers"));
   EXPECT_THAT(error("none"), HasSubstr("is served without a drafter"));

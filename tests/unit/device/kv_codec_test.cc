@@ -129,18 +129,28 @@ double expected_error(const float* levels, int32_t n) {
   return error / mass;
 }
 
+struct MeanErrors {
+  double plain = 0, with_outliers = 0;
+};
+
+/// Of many normal vectors, and of these with four channels that are ten times as large.
+MeanErrors mean_errors(const KvCodec& codec, int32_t n, std::mt19937& random) {
+  MeanErrors mean;
+  constexpr int kVectors = 4000;
+  for (int v = 0; v < kVectors; ++v) {
+    std::vector<float> x = normal_vector(n, random);
+    mean.plain += relative_error(codec, x) / kVectors;
+    for (const size_t channel : {3U, 17U, 40U, 41U}) x[channel] *= 10;
+    mean.with_outliers += relative_error(codec, x) / kVectors;
+  }
+  return mean;
+}
+
 TEST(KvCodec, Tq4HasTheErrorOfItsLevels) {
   const KvCodec& tq4 = *kv_codec(KvDType::kTq4);
   std::mt19937 random(3);
   for (const int32_t n : {64, 128}) {
-    double plain = 0, with_outliers = 0;
-    constexpr int kVectors = 4000;
-    for (int v = 0; v < kVectors; ++v) {
-      std::vector<float> x = normal_vector(n, random);
-      plain += relative_error(tq4, x) / kVectors;
-      for (const size_t channel : {3U, 17U, 40U, 41U}) x[channel] *= 10;
-      with_outliers += relative_error(tq4, x) / kVectors;
-    }
+    const auto [plain, with_outliers] = mean_errors(tq4, n, random);
     const double expected = expected_error(tq4.levels(), n);
     std::printf("tq4, heads of %d: squared error %.5f, expected %.5f, with outlying channels %.5f\n", n, plain,
                 expected, with_outliers);
@@ -162,14 +172,7 @@ TEST(KvCodec, KeysOfTq4HaveTheErrorOfSixBits) {
     double largest = 0;  // E max^2 = the integral of 2 t (1 - P(|x| < t)^n)
     for (double t = 0.0005; t < 12; t += 0.001) largest += 0.002 * t * (1 - std::pow(std::erf(t / std::sqrt(2.0)), n));
     const double expected = largest / (31.0 * 31.0) / 12;
-    double plain = 0, with_outliers = 0;
-    constexpr int kVectors = 4000;
-    for (int v = 0; v < kVectors; ++v) {
-      std::vector<float> x = normal_vector(n, random);
-      plain += relative_error(keys, x) / kVectors;
-      for (const size_t channel : {3U, 17U, 40U, 41U}) x[channel] *= 10;
-      with_outliers += relative_error(keys, x) / kVectors;
-    }
+    const auto [plain, with_outliers] = mean_errors(keys, n, random);
     std::printf("keys of tq4, heads of %d: squared error %.6f, expected %.6f, with outlying channels %.6f\n", n, plain,
                 expected, with_outliers);
     EXPECT_NEAR(plain, expected, 0.03 * expected) << n;
