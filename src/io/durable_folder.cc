@@ -61,6 +61,14 @@ bool is_replaced(const fs::path& folder) {
          kind_of(folder / DurableFolder::kMark) == fs::file_type::regular;
 }
 
+// So that the next one may take its place.
+bool mark(const fs::path& folder) {
+  const int file = open((folder / DurableFolder::kMark).c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (file < 0) return false;
+  close(file);
+  return true;
+}
+
 bool is_same(int opened, const fs::path& path) {
   struct stat a {
   }, b{};
@@ -137,6 +145,26 @@ DurableFolder::~DurableFolder() {
 
 fs::path DurableFolder::previous(const fs::path& path) { return next_to(path, "", ".previous"); }
 
+fs::path DurableFolder::rejected(const fs::path& path) { return next_to(path, "", ".rejected"); }
+
+// Marked before it moves, so that a kill at any moment leaves nothing in the way of the next commit.
+void DurableFolder::undo(const fs::path& path) {
+  const fs::path plain = without_slash(path), last = previous(path), aside = rejected(path);
+  std::error_code failed;
+  if (is_replaced(aside)) fs::remove_all(aside, failed);
+  if (kind_of(aside) != fs::file_type::not_found) {
+    refuse(aside, "is the name under which " + plain.string() + " would be set aside; rename it");
+  }
+  if (!mark(plain)) fail(plain, "cannot be set aside", errno);
+  if (!is_replaced(last)) {
+    if (!move_to(plain, aside)) fail(plain, "cannot be set aside", errno);
+    return;
+  }
+  if (!exchange(last, plain)) fail(plain, "cannot be set aside", errno);
+  fs::remove(plain / kMark, failed);
+  move_to(last, aside);  // where that fails, the next commit removes it
+}
+
 void DurableFolder::check_place() const {
   const fs::file_type kind = kind_of(path_);
   if (kind == fs::file_type::symlink) refuse(path_, "is a symbolic link; expected the folder itself, or a new one");
@@ -174,8 +202,7 @@ void DurableFolder::keep_replaced() const {
     fs::remove(fresh_, ignored);
     return;
   }
-  const int mark = open((fresh_ / kMark).c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (mark >= 0) close(mark);
+  mark(fresh_);
   const fs::path last = previous(path_);
   if (move_to(fresh_, last)) return;
   // A whole one is there at every moment, and then what was replaced twice goes.

@@ -25,9 +25,16 @@ class DurableFolder {
   /// `path`.uncommitted.
   void commit();
 
+  /// Undoes a commit(): what it replaced is at `path` again, or nothing is, and what it put there at rejected(path),
+  /// whose place it takes if an undo() made that. Throws Error("file", ...) if that cannot be; then nothing has
+  /// changed.
+  static void undo(const std::filesystem::path& path);
+
+  /// Where undo() leaves what was at `path`.
+  static std::filesystem::path rejected(const std::filesystem::path& path);
   /// Where commit() leaves what was at `path`.
   static std::filesystem::path previous(const std::filesystem::path& path);
-  /// The file that says that the next commit() may remove the folder that it is in.
+  /// The file that says that the next commit() or undo() may remove the folder that it is in.
   static constexpr const char* kMark = ".ashlar-replaced";
 
  private:

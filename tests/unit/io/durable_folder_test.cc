@@ -59,6 +59,28 @@ TEST(DurableFolder, TakesItsPlaceAtTheCommitAndKeepsTheOneBefore) {
   EXPECT_THAT(entries_of(folder.path()), UnorderedElementsAre("x", "x.previous"));
 }
 
+TEST(DurableFolder, UndoesACommit) {
+  const TempFolder folder;
+  const fs::path path = folder / "x";
+  replace(path, "bad");
+  DurableFolder::undo(path);
+  EXPECT_THAT(entries_of(folder.path()), UnorderedElementsAre("x.rejected"));
+  replace(path, "1");
+  replace(path, "2");
+  replace(path, "worse");
+  DurableFolder::undo(path);
+  EXPECT_EQ(content(path), "2");
+  EXPECT_EQ(content(DurableFolder::rejected(path)), "worse");
+  EXPECT_THAT(entries_of(folder.path()), UnorderedElementsAre("x", "x.rejected"));
+  EXPECT_THAT(entries_of(path), UnorderedElementsAre("a", "b"));
+  replace(path, "3");  // and all goes on
+  EXPECT_EQ(content(DurableFolder::previous(path)), "2");
+  fs::remove(DurableFolder::rejected(path) / DurableFolder::kMark);  // somebody wants to keep it
+  EXPECT_THROW(DurableFolder::undo(path), Error);
+  EXPECT_EQ(content(path), "3");
+  EXPECT_EQ(content(DurableFolder::rejected(path)), "worse");
+}
+
 // The first ends by itself, so that there is one to be lost.
 TEST(DurableFolder, SurvivesAKillAtAnyMoment) {
   const TempFolder folder;
