@@ -377,6 +377,10 @@ void Job::finish() {
     ended.status = 500;
   }
   context_.metrics->whole_request.observe(seconds(now_ns() - arrived_ns_));
+  {
+    const std::lock_guard lock(mutex_);
+    for (State& state : states_) state.id = 0;  // from here on the engine may be another, with other requests
+  }
   context_.on_end(ended);
 }
 

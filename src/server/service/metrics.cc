@@ -164,6 +164,17 @@ void ServiceMetrics::refused(int status) {
   ++(status == 429 || status == 503 ? refused_busy_ : refused_wrong_);
 }
 
+void ServiceMetrics::training_began() {
+  const std::lock_guard lock(mutex_);
+  ++trainings_;
+}
+
+void ServiceMetrics::drafter_replaced(double gain) {
+  const std::lock_guard lock(mutex_);
+  ++replaced_drafters_;
+  drafter_gain_ = gain;
+}
+
 std::string ServiceMetrics::write(const std::string& model, const EngineCounters& engine, const HttpCounters& http,
                                   int64_t waiting_requests) const {
   Page page(model);
@@ -198,6 +209,13 @@ std::string ServiceMetrics::write(const std::string& model, const EngineCounters
     page.head("ashlar:requests_refused_total", "counter", "Requests that were not begun.");
     page.value("ashlar:requests_refused_total", static_cast<double>(refused_busy_), "why=\"busy\"");
     page.value("ashlar:requests_refused_total", static_cast<double>(refused_wrong_), "why=\"wrong\"");
+    page.counter("ashlar:drafter_trainings_total", "Trainings in idle time that were begun.",
+                 static_cast<double>(trainings_));
+    page.counter("ashlar:drafters_replaced_total", "Drafters that took the place of the one before.",
+                 static_cast<double>(replaced_drafters_));
+    page.gauge("ashlar:drafter_gain_tokens_per_step",
+               "Tokens a pass that the newest drafter gained on held-out prompts; 0: none was replaced.",
+               drafter_gain_);
   }
   page.counter("ashlar:http_requests_total", "Requests of any kind.", static_cast<double>(http.requests));
   page.counter("ashlar:http_connections_refused_total", "Connections beyond the limit.",

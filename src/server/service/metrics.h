@@ -37,6 +37,9 @@ class ServiceMetrics {
 
   void answer_ended(const RequestStats& stats, const std::string& reason);
   void refused(int status);
+  void training_began();
+  /// `gain`: tokens a verify step, on prompts that were held out.
+  void drafter_replaced(double gain);
 
   Histogram first_token, between_tokens, whole_request, queue;
   Histogram decided;  ///< tokens of a pass
@@ -50,6 +53,8 @@ class ServiceMetrics {
   std::vector<int64_t> drafted_at_, accepted_at_, unmasked_in_pass_;
   std::array<int64_t, 5> reasons_{};  // stop, length, tool_calls, cancelled, error
   int64_t refused_busy_ = 0, refused_wrong_ = 0;
+  int64_t trainings_ = 0, replaced_drafters_ = 0;
+  double drafter_gain_ = 0;  // of the newest
 };
 
 }  // namespace ashlar::server

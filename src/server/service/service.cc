@@ -32,6 +32,8 @@ std::string random_key() {
   return key;
 }
 
+ApiError shutting_down() { return {503, "server_error", "the server is shutting down", "", "shutting_down", 10}; }
+
 int64_t unix_seconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -91,18 +93,17 @@ std::shared_ptr<void> Service::count_preparing() {
   {
     const std::lock_guard lock(mutex_);
     ++preparing_;
+    changed_.notify_all();
   }
   return std::shared_ptr<void>(this, [this](void*) {  // called as well if it cannot be made
     const std::lock_guard lock(mutex_);
     --preparing_;
-    idle_.notify_all();
+    changed_.notify_all();
   });
 }
 
 void Service::answer(std::shared_ptr<Exchange> exchange, Api api) {
-  if (draining_) {
-    return refuse(exchange, api, {503, "server_error", "the server is shutting down", "", "shutting_down", 10});
-  }
+  if (draining_) return refuse(exchange, api, shutting_down());
   const auto task = [this, exchange, api, arrived = now_ns(), counted = count_preparing()] {
     prepare_safely(exchange, api, arrived);
   };
@@ -146,6 +147,7 @@ void Service::prepare_safely(const std::shared_ptr<Exchange>& exchange, Api api,
 }
 
 void Service::prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns) {
+  if (!wait_for_engine()) return refuse(exchange, api, shutting_down());
   const HttpRequest& request = exchange->request();
   MemoryShare reading(options_.memory.get());
   if (!reading.set(reading_takes(request))) return refuse_busy(exchange, api, 503, kNoMemory);
@@ -174,7 +176,7 @@ void Service::prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_
   // Knows the job without owning it; the set of jobs does that until the end.
   const auto handle = std::make_shared<std::weak_ptr<Job>>();
   const Job::Context context{
-      &engine_,
+      &engine_.get(),
       &model_,
       delivery_.get(),
       &metrics_,
@@ -201,12 +203,17 @@ void Service::ended(const std::shared_ptr<Job>& job, int32_t answers, int64_t to
   answers_ -= answers;
   prompt_tokens_ -= tokens;
   mean_seconds_ += 0.05 * (record.total_s - mean_seconds_);
-  idle_.notify_all();
+  changed_.notify_all();
 }
 
 bool Service::wait_idle(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  return idle_.wait_until(lock, deadline, [this] { return jobs_.empty() && preparing_ == 0; });
+  return changed_.wait_until(lock, deadline, [this] { return jobs_.empty() && preparing_ == 0; });
+}
+
+bool Service::wait_busy(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, deadline, [this] { return !jobs_.empty() || preparing_ > 0; });
 }
 
 void Service::cancel_all() {
@@ -214,6 +221,8 @@ void Service::cancel_all() {
   {
     const std::lock_guard lock(mutex_);
     jobs.assign(jobs_.begin(), jobs_.end());
+    cancelling_ = true;
+    changed_.notify_all();
   }
   for (const auto& job : jobs) job->shut_down();
 }
@@ -253,6 +262,7 @@ std::string Service::problem() const {
   int64_t busy_since = 0;
   {
     const std::lock_guard lock(mutex_);
+    if (!change_problem_.empty()) return change_problem_;
     if (jobs_.empty()) return "";
     busy_since = busy_since_ns_;
   }

@@ -15,6 +15,7 @@
 
 #include "server/http/connection/memory_budget.h"
 #include "server/service/constraints.h"
+#include "server/service/engine/serving_engine.h"
 #include "server/service/hidden/hidden_files.h"
 #include "server/service/job.h"
 #include "server/service/prompt_encoder.h"
@@ -50,7 +51,7 @@ struct ServiceOptions {
 
 class Service {
  public:
-  /// `engine` outlives this.
+  /// `engine` outlives this, unless it is exchanged.
   Service(Engine& engine, ServedModel model, const ApiLimits& limits, ServiceOptions options);
   /// Cancels what runs and waits for it.
   ~Service();
@@ -67,14 +68,23 @@ class Service {
   bool draining() const { return draining_; }
   /// True when nothing is running, false at the deadline.
   bool wait_idle(std::chrono::steady_clock::time_point deadline);
+  /// True when something is running or on its way to the engine, false at the deadline.
+  bool wait_busy(std::chrono::steady_clock::time_point deadline);
   void cancel_all();
+
+  /// Lets go of the engine, which may then be ended: requests that come wait for end_change(). False if something is
+  /// running or on its way to the engine, or the server shuts down.
+  bool begin_change();
+  /// No engine can be made for now, and why; problem() says so until end_change().
+  void report_change(std::string why);
+  void end_change(Engine& engine);
 
   /// Empty if requests would be answered, if only later; otherwise why not.
   std::string problem() const;
   /// Empty if a request would be taken now; otherwise why it would be refused for now.
   std::string busy() const;
 
-  Engine& engine() { return engine_; }
+  const ServingEngine& engine() const { return engine_; }
   const ServedModel& model() const { return model_; }
   const ApiLimits& limits() const { return limits_; }
   const PromptEncoder& encoder() const { return encoder_; }
@@ -87,6 +97,7 @@ class Service {
   static constexpr const char* kNoMemory = "the memory for large requests and answers is in use";
 
   std::shared_ptr<void> count_preparing();
+  bool wait_for_engine();
   bool post(const std::shared_ptr<Exchange>& exchange, std::function<void()> task);
   void refuse_busy(const std::shared_ptr<Exchange>& exchange, Api api, int status, const std::string& message);
   std::string tenant_of(const HttpRequest& request) const;
@@ -107,7 +118,7 @@ class Service {
   void tick();
   void report_ignored(const std::string& field);
 
-  Engine& engine_;
+  ServingEngine engine_;
   const ServedModel model_;
   ApiLimits limits_;
   const ServiceOptions options_;
@@ -118,14 +129,17 @@ class Service {
   std::atomic<bool> draining_{false};
 
   mutable std::mutex mutex_;
-  std::condition_variable idle_;
+  std::condition_variable changed_;  // what follows has
   std::set<std::shared_ptr<Job>> jobs_;
   std::set<std::string> ignored_fields_;  // those that on_ignored_field was called with
   int32_t answers_ = 0;                   // that run or wait
   int64_t prompt_tokens_ = 0;             // of these
   int64_t busy_since_ns_ = 0;             // when the first of them came
   int64_t preparing_ = 0;                 // requests between their arrival and admission
-  double mean_seconds_ = 1.0;             // of a request, slowly moving
+  bool changing_ = false;                 // there is no engine: these wait for it
+  bool cancelling_ = false;               // and no longer
+  std::string change_problem_;
+  double mean_seconds_ = 1.0;  // of a request, slowly moving
 
   std::shared_ptr<Delivery> delivery_;
   WorkerPool workers_;  // last: its tasks use all of the above

@@ -72,4 +72,32 @@ std::optional<ApiError> Service::admit(const std::shared_ptr<Job>& job, int32_t 
   return std::nullopt;
 }
 
+// Who is counted as preparing and has passed here keeps the engine from being exchanged. False: the server shuts down.
+bool Service::wait_for_engine() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !changing_ || cancelling_; });
+  return !changing_;
+}
+
+bool Service::begin_change() {
+  const std::lock_guard lock(mutex_);
+  if (draining_ || changing_ || !jobs_.empty() || preparing_ > 0) return false;
+  engine_.close();
+  changing_ = true;
+  return true;
+}
+
+void Service::report_change(std::string why) {
+  const std::lock_guard lock(mutex_);
+  change_problem_ = std::move(why);
+}
+
+void Service::end_change(Engine& engine) {
+  const std::lock_guard lock(mutex_);
+  engine_.open(engine);
+  changing_ = false;
+  change_problem_.clear();
+  changed_.notify_all();
+}
+
 }  // namespace ashlar::server

@@ -45,14 +45,15 @@ uint64_t Service::salt(const Generation& generation, const HttpRequest& request)
 
 // Asked part by part, the engine says which one is at fault.
 std::optional<ApiError> Service::check(const MethodChoice& choice) const {
-  std::string message = engine_.check(choice);
+  const Engine& engine = engine_.get();
+  std::string message = engine.check(choice);
   if (message.empty()) return std::nullopt;
   std::string field = "dllm";
-  if (engine_.block_size() > 0 && !engine_.check({choice.algorithm, {}}).empty()) {
+  if (engine.block_size() > 0 && !engine.check({choice.algorithm, {}}).empty()) {
     field += ".algorithm";
-  } else if (engine_.block_size() > 0) {
+  } else if (engine.block_size() > 0) {
     for (const auto& [key, value] : choice.values) {
-      const std::string wrong = engine_.check({choice.algorithm, {{key, value}}});
+      const std::string wrong = engine.check({choice.algorithm, {{key, value}}});
       if (wrong.empty()) continue;
       message = wrong;
       field += "." + for_message(key);
@@ -75,7 +76,7 @@ Parsed<std::vector<AnswerPlan>> Service::plan(const Generation& generation, cons
                                               std::vector<std::string>& texts) const {
   if (!model_.answers_to(generation.model)) return model_.not_served(generation.model);
   if (const std::optional<ApiError> wrong = check(generation.choice)) return *wrong;
-  if (generation.wants_prompt_logprobs() && !engine_.scores_prompts()) {
+  if (generation.wants_prompt_logprobs() && !engine_.get().scores_prompts()) {
     const std::string& field = generation.prompt_logprobs_param;
     return ApiError{400,
                     "invalid_request_error",
@@ -122,7 +123,7 @@ Parsed<std::vector<AnswerPlan>> Service::plan(const Generation& generation, cons
                       "context_length_exceeded",
                       0};
     }
-    if (const auto problem = token_beyond(*model_.tokenizer, prompt.ids, engine_.vocab())) {
+    if (const auto problem = token_beyond(*model_.tokenizer, prompt.ids, engine_.get().vocab())) {
       return ApiError{400, "invalid_request_error", *problem, field, "", 0};
     }
     // Noise that prompts of one request shared would make equal ones equal answers.

@@ -97,12 +97,8 @@ class ServiceHarness {
         template_(refusing ? ChatTemplate::from_source("{{ raise_exception('no') }}", "test")
                            : *ChatTemplate::from_model(folder_)),
         ops_(make_device("ref", {})) {
-    auto decoder = std::make_unique<ashlar::testing::FakeDecoder>(2, 1024, tokenizer_.vocab_size() - missing);
-    decoder_ = decoder.get();
-    EngineOptions engine_options;
-    engine_options.max_sequences = 4;
-    engine_options.kv_pages = 256;
-    engine_ = std::make_unique<Engine>(*ops_, std::move(decoder), engine_options);
+    vocab_ = tokenizer_.vocab_size() - missing;
+    make_engine();
     ServedModel model;
     model.name = "pebble-11m";
     model.tokenizer = &tokenizer_;
@@ -110,10 +106,22 @@ class ServiceHarness {
     model.max_positions = 1024;
     model.trie = std::make_shared<const grammar::TokenTrie>(tokenizer_);
     ApiLimits limits;
-    limits.vocab = tokenizer_.vocab_size() - missing;
+    limits.vocab = vocab_;
     service_ = std::make_unique<Service>(*engine_, model, limits, std::move(options));
     context_.service = service_.get();
     add_routes(router_, context_);
+  }
+
+  /// Another one, in the place of the one that there is.
+  Engine& make_engine() {
+    engine_.reset();
+    auto decoder = std::make_unique<ashlar::testing::FakeDecoder>(2, 1024, vocab_);
+    decoder_ = decoder.get();
+    EngineOptions options;
+    options.max_sequences = 4;
+    options.kv_pages = 256;
+    engine_ = std::make_unique<Engine>(*ops_, std::move(decoder), options);
+    return *engine_;
   }
 
   Reply ask(const std::string& path, const std::string& body, const std::string& method = "POST") {
@@ -130,6 +138,7 @@ class ServiceHarness {
   Tokenizer tokenizer_;
   ChatTemplate template_;
   std::unique_ptr<Ops> ops_;
+  int32_t vocab_ = 0;
   ashlar::testing::FakeDecoder* decoder_ = nullptr;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Service> service_;

@@ -86,14 +86,15 @@ Parsed<HttpResponse> apply_template(Service& service, const PromptRequest& reque
 // What the page shows, as numbers.
 Json figures(Service& service, const RouteContext& context) {
   const EngineCounters c = service.engine().counters();
+  const ServingEngine::Facts engine = service.engine().facts();
   return {
       {"model", service.model().name},
       {"description", context.description},
       {"version", context.version},
       {"context", service.model().max_positions},
-      {"decoder", service.engine().decoder_name()},
-      {"max_width", service.engine().max_width()},
-      {"block", service.engine().block_size()},
+      {"decoder", engine.decoder_name},
+      {"max_width", engine.max_width},
+      {"block", engine.block_size},
       {"running", c.running},
       {"waiting", c.waiting},
       {"pages", {{"total", c.pages_total}, {"held", c.pages_held}, {"cached", c.pages_cached}, {"free", c.pages_free}}},

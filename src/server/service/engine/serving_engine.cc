@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/service/engine/serving_engine.h"
+
+#include "base/check.h"
+
+namespace ashlar::server {
+namespace {
+
+// All that a new engine begins at 0 with, and that who reads it expects never to shrink.
+void add_totals(EngineCounters& sum, const EngineCounters& more) {
+  sum.steps += more.steps;
+  sum.prefill_tokens += more.prefill_tokens;
+  sum.cached_tokens += more.cached_tokens;
+  sum.generated_tokens += more.generated_tokens;
+  sum.verify_spans += more.verify_spans;
+  sum.decided += more.decided;
+  sum.blocks += more.blocks;
+  sum.drafted += more.drafted;
+  sum.accepted += more.accepted;
+  sum.ngram_accepted += more.ngram_accepted;
+  sum.preemptions += more.preemptions;
+  sum.requests_finished += more.requests_finished;
+  sum.requests_cancelled += more.requests_cancelled;
+  sum.requests_failed += more.requests_failed;
+  sum.draft_ns += more.draft_ns;
+  sum.verify_ns += more.verify_ns;
+  sum.sample_ns += more.sample_ns;
+  sum.context_ns += more.context_ns;
+  sum.host_ns += more.host_ns;
+  sum.device_wait_ns += more.device_wait_ns;
+}
+
+}  // namespace
+
+Engine& ServingEngine::get() const {
+  const std::lock_guard lock(mutex_);
+  ASHLAR_CHECK(engine_ != nullptr);
+  return *engine_;
+}
+
+EngineCounters ServingEngine::counters() const {
+  const std::lock_guard lock(mutex_);
+  EngineCounters counters = engine_ != nullptr ? engine_->counters() : EngineCounters();
+  add_totals(counters, before_);
+  return counters;
+}
+
+ServingEngine::Facts ServingEngine::facts() const {
+  const std::lock_guard lock(mutex_);
+  return facts_;
+}
+
+void ServingEngine::close() {
+  const std::lock_guard lock(mutex_);
+  ASHLAR_CHECK(engine_ != nullptr);
+  add_totals(before_, engine_->counters());
+  engine_ = nullptr;
+}
+
+void ServingEngine::open(Engine& engine) {
+  const std::lock_guard lock(mutex_);
+  facts_ = {engine.decoder_name(), engine.max_width(), engine.block_size()};
+  engine_ = &engine;
+}
+
+}  // namespace ashlar::server

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The engine that answers. While nothing runs another one may take its place; totals go on.
+
+#include <mutex>
+#include <string>
+
+#include "engine/engine.h"
+
+namespace ashlar::server {
+
+/// All is thread-safe.
+class ServingEngine {
+ public:
+  /// What is known of it while there is none, too.
+  struct Facts {
+    std::string decoder_name;
+    int32_t max_width = 0, block_size = 0;
+  };
+
+  explicit ServingEngine(Engine& engine) { open(engine); }
+
+  /// For who sees to it that it is not closed meanwhile.
+  Engine& get() const;
+  /// Totals of all engines so far; the rest is the newest's, and 0 while there is none.
+  EngineCounters counters() const;
+  Facts facts() const;
+
+  /// From here on the engine may be ended.
+  void close();
+  /// `engine` outlives this, or is closed before it ends.
+  void open(Engine& engine);
+
+ private:
+  mutable std::mutex mutex_;
+  Engine* engine_ = nullptr;
+  EngineCounters before_;  // of those that were closed
+  Facts facts_;
+};
+
+}  // namespace ashlar::server

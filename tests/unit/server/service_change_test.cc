@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Another engine takes the place of the one that answers.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "unit/server/service_harness.h"
+
+namespace ashlar::server::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kPath = "/v1/completions";
+constexpr const char* kBody = R"({"prompt":[1,2,3],"max_tokens":8,"return_token_ids":true})";
+
+std::string tokens_of(const Reply& reply) {
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  return Json::parse(reply.body)["choices"][0]["token_ids"].dump();
+}
+
+TEST(ServiceChange, RequestsThatComeMeanwhileAreAnsweredByTheNewEngine) {
+  ServiceHarness harness;
+  Service& service = harness.service();
+  const std::string expected = tokens_of(harness.ask(kPath, kBody));
+  EXPECT_TRUE(service.wait_idle(std::chrono::steady_clock::now() + std::chrono::seconds(10)));
+  const EngineCounters before = service.engine().counters();
+  ASSERT_TRUE(service.begin_change());
+  EXPECT_FALSE(service.begin_change());
+  std::vector<std::unique_ptr<Asked>> asked;  // more than there are workers
+  for (int i = 0; i < 5; ++i) {
+    asked.push_back(std::make_unique<Asked>(kPath, kBody));
+    asked.back()->begin(harness.router());
+  }
+  EXPECT_TRUE(service.wait_busy(std::chrono::steady_clock::now()));
+  EXPECT_EQ(harness.ask("/health", "", "GET").body, "{\"status\":\"ok\"}\n");
+  EXPECT_EQ(Json::parse(harness.ask("/stats", "", "GET").body)["generated_tokens"], before.generated_tokens);
+  Engine& engine = harness.make_engine();
+  EXPECT_EQ(engine.counters().generated_tokens, 0U);
+  service.end_change(engine);
+  for (const auto& one : asked) EXPECT_EQ(tokens_of(one->end()), expected);
+  EXPECT_EQ(engine.counters().generated_tokens, 5U * 8);
+  EXPECT_EQ(service.engine().counters().generated_tokens, before.generated_tokens + 5 * 8);
+}
+
+TEST(ServiceChange, WaitsForWhatRuns) {
+  ServiceHarness harness;
+  Service& service = harness.service();
+  harness.decoder().allow(0);
+  Asked asked(kPath, kBody);
+  asked.begin(harness.router());
+  EXPECT_TRUE(service.wait_busy(std::chrono::steady_clock::now()));  // from the moment that it came
+  EXPECT_FALSE(service.begin_change());
+  harness.decoder().allow(INT32_MAX);
+  EXPECT_EQ(asked.end().status, 200);
+  EXPECT_TRUE(service.wait_idle(std::chrono::steady_clock::now() + std::chrono::seconds(10)));
+  ASSERT_TRUE(service.begin_change());
+  service.end_change(harness.make_engine());
+}
+
+// Where no engine can be made, those who wait are told before the server ends.
+TEST(ServiceChange, LetsGoOfThoseWhoWaitWhereTheServerEnds) {
+  ServiceHarness harness;
+  Service& service = harness.service();
+  ASSERT_TRUE(service.begin_change());
+  service.report_change("no engine can be made: out of memory");
+  EXPECT_THAT(harness.ask("/health", "", "GET").body, HasSubstr("out of memory"));
+  Asked asked(kPath, kBody);
+  asked.begin(harness.router());
+  service.begin_drain();
+  EXPECT_FALSE(service.wait_idle(std::chrono::steady_clock::now() + std::chrono::milliseconds(20)));
+  service.cancel_all();
+  const Reply reply = asked.end();
+  EXPECT_EQ(reply.status, 503);
+  EXPECT_THAT(reply.body, HasSubstr("shutting_down"));
+  EXPECT_TRUE(service.wait_idle(std::chrono::steady_clock::now() + std::chrono::seconds(10)));
+  EXPECT_FALSE(service.begin_change());
+}
+
+}  // namespace
+}  // namespace ashlar::server::test
