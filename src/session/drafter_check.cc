@@ -28,9 +28,10 @@ constexpr int32_t kWidth = 4;
 
 DrafterCheck run_check(Session& session, DecoderSpec spec) {
   DrafterCheck check;
-  check.drafter = session.choice().drafts_itself ? session.drafter_name() : session.choice().drafter->string();
+  const bool is_layer = session.choice().drafts_itself && spec.drafter == *session.choice().drafter;
+  check.drafter = is_layer ? session.drafter_name() : spec.drafter.string();
   check.target = session.choice().model.string();
-  check.recorded_first = recorded_first_acceptance(*session.choice().drafter);
+  check.recorded_first = recorded_first_acceptance(spec.drafter);
   std::vector<AnswerJob> jobs;
   for (const char* text : kTexts) {
     AnswerJob& job = jobs.emplace_back();
@@ -98,8 +99,12 @@ std::optional<double> recorded_first_acceptance(const std::filesystem::path& fol
 }
 
 DrafterCheck check_drafter(Session& session, double repair_seconds) {
-  DrafterCheck check = run_check(session, session.spec());
-  if (check.suspicious()) find_repair(session, check, repair_seconds);
+  return check_drafter(session, session.spec(), repair_seconds);
+}
+
+DrafterCheck check_drafter(Session& session, const DecoderSpec& spec, double repair_seconds) {
+  DrafterCheck check = run_check(session, spec);
+  if (check.suspicious() && repair_seconds > 0) find_repair(session, check, repair_seconds);
   return check;
 }
 

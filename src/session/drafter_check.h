@@ -43,6 +43,8 @@ struct DrafterCheck {
 /// Runs the test on an engine of its own and leaves the session without one. Takes a handful of verify steps, and where
 /// they make the drafter suspicious as many for each of the usual mistakes, none of which begins after repair_seconds.
 DrafterCheck check_drafter(Session& session, double repair_seconds = 30);
+/// The same for the drafter of `spec`. 0: no mistakes are looked for.
+DrafterCheck check_drafter(Session& session, const DecoderSpec& spec, double repair_seconds);
 
 /// Empty if nothing is wrong; otherwise what was seen, what was expected, and the usual causes.
 std::string warning_about(const DrafterCheck& check);

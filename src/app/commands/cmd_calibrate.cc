@@ -17,6 +17,7 @@ constexpr int kNothingWonExit = 3;
 struct CalibrateCommand {
   SessionOptions session;
   CalibrationOptions calibration;
+  bool json = false;
 };
 
 void run(const CalibrateCommand& command) {
@@ -29,7 +30,11 @@ void run(const CalibrateCommand& command) {
     print_note("stopped; no drafter was written or replaced");
     throw CLI::RuntimeError(kInterruptedExit);
   }
-  write_output(comparison_text(*comparison, command.session.model, session.drafter_name(), command.calibration));
+  if (command.json) {
+    write_output(comparison_json(*comparison, command.calibration).dump() + "\n");
+  } else {
+    write_output(comparison_text(*comparison, command.session.model, session.drafter_name(), command.calibration));
+  }
   if (!comparison->won()) throw CLI::RuntimeError(kNothingWonExit);
 }
 
@@ -65,6 +70,7 @@ CLI::App* add_calibrate_command(CLI::App& app) {
       ->type_name("S")
       ->transform(whole(0, UINT64_MAX))
       ->capture_default_str();
+  command->add_flag("--json", options->json, "What was found as a JSON object");
   add_computing_flags(*command, options->session);
   command->footer(
       "One prompt in eight is held out. What wins there as served, by more than the noise, takes the place of the\n"

@@ -37,28 +37,6 @@ constexpr const char* kFilesOfARun[] = {RegenerationOptions::kFile, TrainRun::kS
 
 [[noreturn]] void fail(const std::string& what) { throw Error("calibrate", what); }
 
-// A GGUF file is served, but none is written.
-bool is_drafter(const fs::path& folder) {
-  return fs::is_directory(folder) &&
-         std::ranges::any_of(train_methods(), [&](const TrainMethod& method) { return method.is_folder(folder); });
-}
-
-void check_output(const fs::path& folder) {
-  if (!file_exists(folder)) return;
-  if (!fs::is_directory(folder)) fail(folder.string() + ": is a file; expected a folder of a drafter, or a new one");
-  if (is_drafter(folder)) {
-    for (const char* name : kFilesOfARun) {
-      if (!file_exists(folder / name)) continue;
-      fail(folder.string() + ": holds " + name + " of `ashlar train`, which would go with it; name another folder " +
-           "with -o, and this one with --drafter");
-    }
-    return;
-  }
-  if (fs::is_empty(folder)) return;
-  fail(folder.string() + ": holds files that are no drafter; expected a drafter, which a better one may replace, or " +
-       "a new or empty folder");
-}
-
 void check_drafter(const fs::path& drafter) {
   if (!is_gguf(drafter) || !file_exists(drafter)) return;
   fail(drafter.string() + ": is a file; expected a folder of z-lab's, speculators' or SpecForge's form, which can be " +
@@ -154,12 +132,37 @@ bool train(Session& session, const Traffic& traffic, const TrainedDrafter& draft
 
 }  // namespace
 
+// A GGUF file is served, but none is written.
+bool may_replace(const fs::path& folder) {
+  return fs::is_directory(folder) &&
+         std::ranges::any_of(train_methods(), [&](const TrainMethod& method) { return method.is_folder(folder); });
+}
+
+void check_output(const CalibrationOptions& options) {
+  const fs::path folder = options.folder();
+  if (!file_exists(folder)) return;
+  if (!fs::is_directory(folder)) fail(folder.string() + ": is a file; expected a folder of a drafter, or a new one");
+  if (may_replace(folder)) {
+    for (const char* name : kFilesOfARun) {
+      if (!file_exists(folder / name)) continue;
+      fail(folder.string() + ": holds " + name + " of `ashlar train`, which would go with it; name another folder " +
+           "with -o, and this one with --drafter");
+    }
+    return;
+  }
+  if (fs::is_empty(folder)) return;
+  fail(folder.string() + ": holds files that are no drafter; expected a drafter, which a better one may replace, or " +
+       "a new or empty folder");
+}
+
+void check_is_trained(const Session& session) { method_of(session); }
+
 SessionOptions with_first_drafter(SessionOptions session, const CalibrationOptions& options) {
   const fs::path folder = options.folder();
   traffic_files(options.traffic);  // before a model is loaded
-  check_output(folder);
+  check_output(options);
   check_drafter(session.drafter);
-  if (!is_drafter(folder)) return session;
+  if (!may_replace(folder)) return session;
   std::error_code failed;
   if (!session.drafter.empty() && !fs::equivalent(session.drafter, folder, failed)) {
     fail(folder.string() + ": holds a drafter already, which is the one to win against; leave --drafter " +
@@ -201,6 +204,17 @@ std::optional<DrafterComparison> calibrate(Session& session, const CalibrationOp
     folder.commit();
   }
   return comparison;
+}
+
+Json comparison_json(const DrafterComparison& comparison, const CalibrationOptions& options) {
+  const Ratio gain = comparison.gain();
+  return {{"won", comparison.won()},
+          {"pairs", gain.pairs},
+          {"tokens_per_step_before", comparison.before.acceptance_length_per_step().value},
+          {"tokens_per_step", comparison.after.acceptance_length_per_step().value},
+          {"gain", gain.value},
+          {"standard_error", gain.error},
+          {"drafter", options.folder().string()}};
 }
 
 std::string comparison_text(const DrafterComparison& comparison, const std::string& model, const std::string& before,

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "io/json.h"
 #include "measure/evaluation/acceptance.h"
 #include "session/session.h"
 
@@ -38,6 +39,13 @@ struct DrafterComparison {
   bool won() const { return gain().pairs >= kFewestPairs && gain().value > 2 * gain().error; }
 };
 
+/// Whether a calibration may replace what is there: the folder of a drafter, whatever its method.
+bool may_replace(const std::filesystem::path& folder);
+/// Throws Error("calibrate", ...) if the output folder holds what a calibration would not replace.
+void check_output(const CalibrationOptions& options);
+/// Throws Error("calibrate", ...) that says why if the session's drafter is not one that is trained.
+void check_is_trained(const Session& session);
+
 /// The session's options with the drafter to start from: the one that they name, or that of the output folder, or the
 /// one that the model would be served with. Throws Error("calibrate", ...) if the paths are not what they must be.
 SessionOptions with_first_drafter(SessionOptions session, const CalibrationOptions& options);
@@ -46,6 +54,9 @@ SessionOptions with_first_drafter(SessionOptions session, const CalibrationOptio
 /// folder with it where it won. Nothing if Ctrl-C or SIGTERM ended it, which changes no file. Throws Error saying what
 /// of the traffic or of the drafter is not as it must be.
 std::optional<DrafterComparison> calibrate(Session& session, const CalibrationOptions& options);
+
+/// Both as JSON, for programs.
+Json comparison_json(const DrafterComparison& comparison, const CalibrationOptions& options);
 
 /// Both in a table, what was done, and the command that serves `model` with what was written.
 std::string comparison_text(const DrafterComparison& comparison, const std::string& model, const std::string& before,
