@@ -179,15 +179,22 @@ void add_log_flags(CLI::App& command, ServeOptions& options) {
   command.add_flag("--log-texts", options.log_texts, "Prompts and answers in the request log too")
       ->needs(log)
       ->group(kLogGroup);
-  command.add_option("--learn", options.learn, "Keep the token ids of answers in this folder, to train a drafter on")
-      ->type_name("FOLDER")
-      ->envname("ASHLAR_LEARN")
-      ->group(kLogGroup);
+  CLI::Option* learn =
+      command
+          .add_option("--learn", options.learn, "Keep the token ids of answers in this folder, to train a drafter on")
+          ->type_name("FOLDER")
+          ->envname("ASHLAR_LEARN")
+          ->group(kLogGroup);
   const auto set_learn_bytes = [&options](const std::string& text) { options.learn_bytes = *parse_bytes(text); };
   command.add_option_function<std::string>("--learn-size", set_learn_bytes, "Most of it; the oldest goes, e.g. 1G")
       ->type_name("SIZE")
       ->check(size(1 << 20, int64_t{1} << 40))
       ->default_str(std::to_string(options.learn_bytes))
+      ->group(kLogGroup);
+  command
+      .add_flag("--learn-idle", options.learn_idle,
+                "When idle, train the drafter on with it (from 200 new answers on), and use a better one")
+      ->needs(learn)
       ->group(kLogGroup);
   add_hidden_states_flags(command, options);
   command.add_option("--config", options.config, "TOML file of settings: the names of these flags without the dashes")

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "app/serve/idle_learner.h"
 #include "app/serve/log.h"
 #include "server/http/guard.h"
 #include "server/http/http_server.h"
@@ -29,6 +30,9 @@ struct ServeOptions {
   bool log_texts = false;   ///< prompts and answers too
   std::string learn;        ///< folder for the token ids of answered requests; empty: none are kept
   int64_t learn_bytes = int64_t{256} << 20;
+  bool learn_idle = false;  ///< trains the drafter on with it while nothing runs
+  IdleLearner::Policy learn_policy;
+  std::vector<std::string> learn_program = {"/proc/self/exe"};  ///< what calibrates
   std::string hidden_states;  ///< folder for hidden states that requests ask for; empty: they are refused
   int64_t hidden_states_bytes = int64_t{16} << 30;
   std::vector<int32_t> aux_layers;  ///< whose hidden states these are; empty: those that trained drafters read

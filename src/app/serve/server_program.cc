@@ -10,9 +10,12 @@
 
 #include "app/sampling_defaults.h"
 #include "app/serve/api_keys.h"
+#include "app/serve/idle_learning.h"
 #include "app/serve/request_log.h"
 #include "app/serve/traffic_files.h"
+#include "app/train/calibration.h"
 #include "base/error.h"
+#include "io/durable_folder.h"
 #include "io/weights/weights_mark.h"
 #include "server/page/page.h"
 #include "server/service/routes/routes.h"
@@ -93,20 +96,61 @@ struct ServerProgram::Impl {
       options.session.hidden_layers = [this](const ModelConfig& target) { return hidden_layers(target); };
     }
     options.session.engine.max_queue = 1 << 20;  // the service decides who may wait
+    if (options.learn_idle) choose_learnt_drafter();
     session = open_session(options.session);
     if (!session->memory().empty()) log.write(LogLevel::kInfo, "memory: " + session->memory());
     start_learning();
     start_hidden_states();
     start_service();
     start_http();
+    if (options.learn_idle) {
+      learning.emplace(IdleLearning::Options{options.learn, options.learn_program, options.learn_policy}, *session,
+                       *service, *traffic, log);
+    }
+  }
+
+  // One that was learnt before goes on from where it is.
+  void choose_learnt_drafter() {
+    const std::string& asked = options.session.drafter;
+    if (asked == kNgrams || asked == "none") {
+      throw Error("learn",
+                  "--learn-idle trains a drafter on, and --drafter " + asked + " asks for none; leave one of them out");
+    }
+    const std::filesystem::path learnt = IdleLearning::drafter_folder(options.learn);
+    if (may_replace(learnt)) options.session.drafter = learnt.string();
+  }
+
+  // What came after the drafter that was learnt last is new.
+  std::filesystem::file_time_type learnt_until() const {
+    std::error_code failed;
+    const auto time =
+        std::filesystem::last_write_time(IdleLearning::drafter_folder(options.learn) / "config.json", failed);
+    return failed ? std::filesystem::file_time_type::min() : time;
+  }
+
+  // What would keep a calibration from its end is said before the first one.
+  void check_learning() {
+    CalibrationOptions calibration;
+    calibration.traffic = options.learn;
+    check_output(calibration);
+    try {
+      const DurableFolder writable(calibration.folder());
+    } catch (const Error& error) {
+      log.write(LogLevel::kWarn, "training in idle time would fail now: " + std::string(error.message()));
+    }
   }
 
   void start_learning() {
     if (options.learn.empty()) return;
-    const TrafficFiles::Options kept{options.learn, options.learn_bytes, weights_mark(session->choice().model)};
+    TrafficFiles::Options kept{options.learn, options.learn_bytes, weights_mark(session->choice().model)};
+    if (options.learn_idle) {
+      check_is_trained(*session);
+      kept.new_since = learnt_until();
+    }
     traffic.emplace(kept, [this](const std::string& message) { log.write(LogLevel::kWarn, message); });
     log.write(LogLevel::kInfo, "token ids of answered requests are kept to train drafters on",
               {{"folder", options.learn}, {"bytes", options.learn_bytes}});
+    if (options.learn_idle) check_learning();
   }
 
   // Those that a drafter trained here reads, and the last one, as trainers have them.
@@ -217,7 +261,8 @@ struct ServerProgram::Impl {
   server::RouteContext context;
   server::Router router;
   std::optional<server::Guard> guard;
-  std::optional<server::HttpServer> http;  // last: its threads use all of the above
+  std::optional<server::HttpServer> http;  // its threads use all of the above
+  std::optional<IdleLearning> learning;    // last: its thread does, too
 };
 
 ServerProgram::ServerProgram(const ServeOptions& options) : impl_(std::make_unique<Impl>(options)) {}
@@ -236,6 +281,7 @@ bool ServerProgram::drain(const std::function<bool()>& hurry) {
   using std::chrono::steady_clock;
   server::Service& service = *impl_->service;
   service.begin_drain();
+  if (impl_->learning) impl_->learning->stop();
   const auto deadline =
       steady_clock::now() + std::chrono::milliseconds(static_cast<int64_t>(impl_->options.drain_s * 1000));
   bool idle = false;

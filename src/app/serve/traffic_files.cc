@@ -74,10 +74,27 @@ void TrafficFiles::find_files() {
     if (number == 0 || !entry->is_regular_file(unknown)) continue;
     mend({number, static_cast<int64_t>(entry->file_size(unknown))});
     const uintmax_t bytes = fs::file_size(entry->path(), unknown);
-    if (!unknown) files_.push_back({number, static_cast<int64_t>(bytes)});
+    if (!unknown) files_.push_back({number, static_cast<int64_t>(bytes), count(entry->path())});
   }
   if (failed) fail(options_.folder, failed.message());
   std::sort(files_.begin(), files_.end(), [](const Kept& a, const Kept& b) { return a.number < b.number; });
+}
+
+// By its lines' ends.
+int64_t TrafficFiles::count(const fs::path& path) {
+  if (!options_.new_since) return 0;
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> bytes(1 << 16);
+  int64_t lines = 0;
+  do {
+    file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    lines += std::count(bytes.begin(), bytes.begin() + file.gcount(), '\n');
+  } while (file);
+  std::error_code unknown;
+  const fs::file_time_type written = fs::last_write_time(path, unknown);
+  answers_ += lines;
+  if (!unknown && written > *options_.new_since) added_ += lines;
+  return lines;
 }
 
 // What a kill or a power cut left of a last line goes, and with it a file that has no other.
@@ -123,7 +140,7 @@ bool TrafficFiles::begin_file() {
   if (fd < 0) return false;
   if (fd_ >= 0) ::close(fd_);
   fd_ = fd;
-  files_.push_back({number, 0});
+  files_.push_back({number, 0, 0});
   return true;
 }
 
@@ -133,6 +150,9 @@ bool TrafficFiles::append(const std::string& line) {
   const ssize_t n = ::write(fd_, line.data(), line.size());
   if (n == static_cast<ssize_t>(line.size())) {
     newest.bytes += n;
+    ++newest.answers;
+    ++answers_;
+    ++added_;
     return true;
   }
   const int why = n < 0 ? errno : ENOSPC;
@@ -182,6 +202,7 @@ void TrafficFiles::remove_oldest() {
     std::error_code failed;
     fs::remove(path_of(files_.front().number), failed);
     if (failed) return;
+    answers_ -= files_.front().answers;
     files_.erase(files_.begin());
   }
 }
