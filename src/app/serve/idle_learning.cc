@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/serve/idle_learning.h"
 
+#include <cmath>
 #include <csignal>
 #include <utility>
 
@@ -21,6 +22,18 @@ double gain_of(const std::string& output) {
   const auto gain = report.is_object() ? report.find("gain") : report.end();
   return report.is_object() && gain != report.end() && gain->is_number() ? gain->get<double>() : 0;
 }
+
+// By the name that people know it by, unless another version has that by now.
+std::vector<std::string> this_program() {
+  const std::filesystem::path self = "/proc/self/exe";
+  std::error_code failed;
+  const std::filesystem::path named = std::filesystem::read_symlink(self, failed);
+  const bool same = !failed && std::filesystem::equivalent(self, named, failed);
+  return {(same ? named : self).string()};
+}
+
+// To milliseconds: further digits of a log are noise.
+double seconds_since(int64_t begin_ns) { return std::round(static_cast<double>(now_ns() - begin_ns) * 1e-6) * 1e-3; }
 
 std::string text_of(const ChildProcess::Exit& exit) {
   if (exit.signal == 0) return "exit code " + std::to_string(exit.code);
@@ -87,7 +100,7 @@ void IdleLearning::act(IdleLearner::Action action) {
 
 void IdleLearning::begin() {
   const SessionOptions& asked = session_.options();
-  std::vector<std::string> command = options_.program;
+  std::vector<std::string> command = options_.program.empty() ? this_program() : options_.program;
   for (const std::string& part :
        {std::string("calibrate"), session_.choice().model.string(), std::string("--learn"), options_.traffic.string(),
         std::string("--drafter"), exchange_.drafter(), std::string("--device"), asked.device, std::string("--threads"),
@@ -146,7 +159,7 @@ void IdleLearning::replace() {
   if (engine == nullptr) return;
   service_.end_change(*engine);
   if (changed) service_.metrics().drafter_replaced(gain_);
-  const double seconds = static_cast<double>(now_ns() - begin) * 1e-9;
+  const double seconds = seconds_since(begin);
   if (changed) {
     log_.write(LogLevel::kInfo, "the new drafter is in use", {{"seconds", seconds}});
   } else {

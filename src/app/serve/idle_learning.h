@@ -24,7 +24,7 @@ class IdleLearning {
  public:
   struct Options {
     std::filesystem::path traffic;     ///< that the server keeps
-    std::vector<std::string> program;  ///< that is run, without the arguments of a calibration
+    std::vector<std::string> program;  ///< that is run, without the arguments of a calibration; empty: this one
     IdleLearner::Policy policy;
   };
   /// What it is given outlives it.

@@ -32,8 +32,8 @@ struct ServeOptions {
   int64_t learn_bytes = int64_t{256} << 20;
   bool learn_idle = false;  ///< trains the drafter on with it while nothing runs
   IdleLearner::Policy learn_policy;
-  std::vector<std::string> learn_program = {"/proc/self/exe"};  ///< what calibrates
-  std::string hidden_states;  ///< folder for hidden states that requests ask for; empty: they are refused
+  std::vector<std::string> learn_program;  ///< what calibrates; empty: this program
+  std::string hidden_states;               ///< folder for hidden states that requests ask for; empty: they are refused
   int64_t hidden_states_bytes = int64_t{16} << 30;
   std::vector<int32_t> aux_layers;  ///< whose hidden states these are; empty: those that trained drafters read
   std::string config;               ///< TOML file; read before the flags are (app/command_line/config_file.h)
