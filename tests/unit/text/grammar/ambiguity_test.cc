@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,10 +20,11 @@
 namespace ashlar::grammar::testing {
 namespace {
 
-// The definition: every node with every list of return nodes that the text can lead to.
+// The definition: every node with every list of return nodes that the text can lead to. Lists have numbers, equal ones
+// the same.
 class PlainMatcher {
  public:
-  explicit PlainMatcher(const Grammar& grammar) : grammar_(grammar) { visit(grammar.start(), {}); }
+  explicit PlainMatcher(const Grammar& grammar) : grammar_(grammar) { visit(grammar.start(), kEmpty); }
 
   bool read(uint8_t byte) {
     const std::set<Config> before = std::exchange(waiting_, {});
@@ -43,29 +45,40 @@ class PlainMatcher {
   }
 
  private:
-  using Config = std::pair<uint32_t, std::vector<uint32_t>>;
+  using Config = std::pair<uint32_t, size_t>;  // a node, the number of a list
+  struct Returns {
+    uint32_t last;
+    size_t others;  // the number of the list without the last
+    size_t size;
+  };
+  static constexpr size_t kEmpty = 0;
 
-  void visit(uint32_t id, std::vector<uint32_t> stack) {
-    if (too_many() || stack.size() + grammar_.need(id) > Grammar::kMaxFrames) return;
+  size_t with(size_t stack, uint32_t last) {
+    const auto [it, is_new] = numbers_.try_emplace({last, stack}, stacks_.size());
+    if (is_new) stacks_.push_back({last, stack, stacks_[stack].size + 1});
+    return it->second;
+  }
+
+  void visit(uint32_t id, size_t stack) {
+    if (too_many() || stacks_[stack].size + grammar_.need(id) > Grammar::kMaxFrames) return;
     if (!seen_.emplace(id, stack).second) return;
     const Grammar::Node& node = grammar_.node(id);
     if (node.kind == Grammar::Kind::kBytes) {
-      waiting_.emplace(id, std::move(stack));
+      waiting_.emplace(id, stack);
     } else if (node.kind == Grammar::Kind::kSplit) {
       for (uint32_t i = 0; i < node.b; ++i) visit(grammar_.alternative(node.a + i), stack);
     } else if (node.kind == Grammar::Kind::kCall) {
-      if (node.b != Grammar::kReturnNode) stack.push_back(node.b);
-      visit(grammar_.rule_start(node.a), std::move(stack));
-    } else if (stack.empty()) {
+      visit(grammar_.rule_start(node.a), node.b == Grammar::kReturnNode ? stack : with(stack, node.b));
+    } else if (stack == kEmpty) {
       accepting_ = true;
     } else {
-      const uint32_t next = stack.back();
-      stack.pop_back();
-      visit(next, std::move(stack));
+      visit(stacks_[stack].last, stacks_[stack].others);
     }
   }
 
   const Grammar& grammar_;
+  std::vector<Returns> stacks_ = {{}};
+  std::map<Config, size_t> numbers_;
   std::set<Config> waiting_, seen_;
   bool accepting_ = false;
 };

@@ -135,12 +135,12 @@ size_t tokens_within(GrammarMatcher& matcher, uint64_t slice) {
 TEST(GrammarMask, TheBudgetEndsAnAnswerAtTheSameTokenWhateverIsKnown) {
   std::string pattern;
   for (char c = 'a'; c <= 'z'; ++c) {
-    for (char d = 'a'; d <= 'h'; ++d) pattern += (pattern.empty() ? "" : "|") + std::string(".*") + c + ".*" + d + "z";
+    for (char d = 'a'; d <= 'c'; ++d) pattern += (pattern.empty() ? "" : "|") + std::string(".*") + c + ".*" + d + "z";
   }
   const auto fresh = [&] { return over_tokens(compile_regex(pattern)); };
   GrammarMatcher whole(fresh(), {}, uint64_t{1} << 40);
   ASSERT_EQ(tokens_within(whole, UINT64_MAX), 20U);
-  ASSERT_GT(whole.work(), 0U);
+  ASSERT_GT(whole.work(), uint64_t{1} << 20);  // many slices
   const auto shared = fresh();
   for (const uint64_t share : {1, 2, 5}) {  // of the whole answer's work, in sixths
     const uint64_t budget = whole.work() * share / 6;

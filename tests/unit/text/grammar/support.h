@@ -25,7 +25,10 @@ inline const std::shared_ptr<const TokenTrie>& trie() {
   static const auto tree = std::make_shared<const TokenTrie>(tokenizer());
   return tree;
 }
-inline int32_t eos() { return *tokenizer().token_id("<|im_end|>"); }
+inline int32_t eos() {
+  static const int32_t id = *tokenizer().token_id("<|im_end|>");
+  return id;
+}
 
 inline std::shared_ptr<TokenGrammar> over_tokens(Grammar grammar) {
   return std::make_shared<TokenGrammar>(std::move(grammar), trie(), std::vector<int32_t>{eos()});

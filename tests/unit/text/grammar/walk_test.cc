@@ -16,6 +16,18 @@ namespace {
 
 constexpr uint64_t kUsualBudget = MatchingLimits::kRequest / 20;  // of what people ask for, at most
 
+// By id: whether a token may close something.
+const std::vector<bool>& closing_tokens() {
+  static const auto made = [] {
+    std::vector<bool> closes;
+    for (int32_t id = 0; id < tokenizer().vocab_size(); ++id) {
+      closes.push_back(id == eos() || tokenizer().piece_bytes(id).find_first_of("\"}]") != std::string_view::npos);
+    }
+    return closes;
+  }();
+  return made;
+}
+
 // Ends sooner the longer it has become. Nothing if it did not end in time.
 std::optional<std::string> random_answer(GrammarMatcher matcher, std::mt19937_64& random) {
   std::string text;
@@ -24,8 +36,7 @@ std::optional<std::string> random_answer(GrammarMatcher matcher, std::mt19937_64
     if (ids.empty()) throw std::logic_error("a dead end after " + text);
     std::vector<int32_t> closing;
     for (const int32_t id : ids) {
-      if (id == eos() || tokenizer().piece_bytes(id).find_first_of("\"}]") != std::string_view::npos)
-        closing.push_back(id);
+      if (closing_tokens()[id]) closing.push_back(id);
     }
     const std::vector<int32_t>& from = !closing.empty() && random() % 100 < 15 + step ? closing : ids;
     const int32_t id = from[random() % from.size()];
