@@ -57,8 +57,7 @@ class NaiveCache {
     auto oldest = published_.end();
     for (auto it = published_.begin(); it != published_.end(); ++it) {
       if (references_[it->second.page] > 0) continue;
-      const bool leaf = std::ranges::none_of(
-          published_, [&](const auto& other) { return other.first != it->first && extends(other.first, it->first); });
+      const bool leaf = after_longer(it) == std::next(it);
       if (leaf && (oldest == published_.end() || it->second.last_held < oldest->second.last_held)) oldest = it;
     }
     if (oldest == published_.end()) return false;
@@ -77,11 +76,14 @@ class NaiveCache {
     return static_cast<int32_t>(std::ranges::count_if(references_, [](int32_t n) { return n > 0; }));
   }
 
+  /// What is free once everything was given up that may be.
   int32_t available() const {
-    NaiveCache copy = *this;
-    while (copy.evict()) {
+    std::vector<bool> kept(references_.size(), false);
+    for (size_t page = 0; page < references_.size(); ++page) kept[page] = references_[page] > 0;
+    for (auto it = published_.begin(); it != published_.end(); ++it) {
+      if (is_held(it)) kept[it->second.page] = true;
     }
-    return copy.free();
+    return static_cast<int32_t>(std::ranges::count(kept, false));
   }
 
   bool is_free(int32_t page) const {
@@ -92,11 +94,8 @@ class NaiveCache {
   /// Ends an operation: whatever is held now was held at this time.
   void tick() {
     ++now_;
-    for (const auto& [key, entry] : published_) {
-      if (references_[entry.page] == 0) continue;
-      for (auto& [other, other_entry] : published_) {
-        if (extends(key, other)) other_entry.last_held = now_;
-      }
+    for (auto it = published_.begin(); it != published_.end(); ++it) {
+      if (is_held(it)) it->second.last_held = now_;
     }
   }
 
@@ -105,7 +104,22 @@ class NaiveCache {
     int32_t page;
     int64_t last_held;
   };
-  std::map<Key, Entry> published_;
+  using Published = std::map<Key, Entry>;
+
+  /// In the order of keys, those that are longer by any tokens come right after a prefix: where they end.
+  Published::const_iterator after_longer(Published::const_iterator prefix) const {
+    auto it = std::next(prefix);
+    while (it != published_.end() && extends(it->first, prefix->first)) ++it;
+    return it;
+  }
+
+  /// By itself or through a longer prefix.
+  bool is_held(Published::const_iterator prefix) const {
+    return std::any_of(prefix, after_longer(prefix),
+                       [&](const auto& item) { return references_[item.second.page] > 0; });
+  }
+
+  Published published_;
   Ids references_;
   int64_t now_ = 0;
 };
