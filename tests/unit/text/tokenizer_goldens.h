@@ -2,6 +2,7 @@
 #pragma once
 // Reads tests/data/tokenizer, which tools/goldens/make_tokenizer_goldens.py makes with the Python package `tokenizers`.
 
+#include <array>
 #include <cstdint>
 #include <fstream>
 #include <sstream>
@@ -53,14 +54,25 @@ class Crc {
   void add(const std::vector<int32_t>& ids) {
     for (const int32_t id : ids) {
       for (int shift = 0; shift < 32; shift += 8) {
-        state_ ^= (static_cast<uint32_t>(id) >> shift) & 0xFFU;
-        for (int bit = 0; bit < 8; ++bit) state_ = (state_ >> 1) ^ (0xEDB88320U & (0U - (state_ & 1U)));
+        state_ = (state_ >> 8) ^ of_bytes()[(state_ ^ (static_cast<uint32_t>(id) >> shift)) & 0xFFU];
       }
     }
   }
   uint32_t value() const { return ~state_; }
 
  private:
+  static const std::array<uint32_t, 256>& of_bytes() {
+    static const auto table = [] {
+      std::array<uint32_t, 256> all{};
+      for (uint32_t byte = 0; byte < all.size(); ++byte) {
+        all[byte] = byte;
+        for (int bit = 0; bit < 8; ++bit) all[byte] = (all[byte] >> 1) ^ (0xEDB88320U & (0U - (all[byte] & 1U)));
+      }
+      return all;
+    }();
+    return table;
+  }
+
   uint32_t state_ = ~0U;
 };
 

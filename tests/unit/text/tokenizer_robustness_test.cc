@@ -281,7 +281,7 @@ TEST(TokenizerText, BrokenUtf8IsReplacedAsPythonDoes) {
   EXPECT_EQ(made.decode(made.encode("x\xF0\x9F\x99y"), false), "x" + replacement + "y");
 }
 
-/// One hostile megabyte each: bounded by n log n, not by n squared (which would take hours).
+/// A hostile quarter of a megabyte each: bounded by n log n, not by n squared (which would take many minutes).
 TEST(TokenizerText, LongRunsAreFast) {
   const std::vector<std::string> units = {"a",   " ", "\n", "ab",       "1",       "\xE4\xBD\xA0",
                                           " \n", "'", "<|", "\xCC\x81", "\xCC\xA3"};
@@ -289,17 +289,17 @@ TEST(TokenizerText, LongRunsAreFast) {
     const Tokenizer made = Tokenizer::from_file(tokenizer_path(name));
     for (const std::string& unit : units) {
       std::string text;
-      while (text.size() < 1'000'000) text += unit;
+      while (text.size() < 250'000) text += unit;
       const auto begin = std::chrono::steady_clock::now();
       const std::vector<int32_t> ids = made.encode(text + "x");
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
       EXPECT_FALSE(ids.empty());
-      EXPECT_LT(seconds.count(), 20) << name << " " << hex(unit);
+      EXPECT_LT(seconds.count(), 5) << name << " " << hex(unit);
     }
     // Descending combining classes: the worst case of canonical ordering.
     std::string marks = "a";
-    for (int i = 0; i < 250'000; ++i) marks += "\xCC\x81";
-    for (int i = 0; i < 250'000; ++i) marks += "\xCC\xA3";
+    for (int i = 0; i < 60'000; ++i) marks += "\xCC\x81";
+    for (int i = 0; i < 60'000; ++i) marks += "\xCC\xA3";
     EXPECT_FALSE(made.encode(marks).empty());
   }
 }
