@@ -22,6 +22,15 @@ struct Draws {
   double temperature;
 };
 
+// Whole pages and one token, which is all that an answer has to compute of a prompt that was there before: what does
+// not fit goes from the beginning.
+std::vector<int32_t> prompt_of(const Tokenizer& tokenizer, const char* text) {
+  std::vector<int32_t> ids = tokenizer.encode(text);
+  EXPECT_GT(ids.size(), size_t{kPageTokens});
+  ids.erase(ids.begin(), ids.begin() + static_cast<int64_t>((ids.size() - 1) % kPageTokens));
+  return ids;
+}
+
 // Probabilities of what may follow `prompt`, from the log-probabilities of a plain answer.
 std::map<int32_t, double> next_tokens(Engine& plain, const std::vector<int32_t>& prompt, const Draws& draws) {
   Request request;
@@ -101,9 +110,9 @@ TEST(Rejection, OfNgramDrafts) {
     spec.ngram = NgramUse::kAlways;
     const EngineCounters counters = draw_and_compare(
         *model, spec,
-        tokenizer.encode(
-            "The wall was built of grey stone, and the gate was made of oak. The wall was built of grey stone, and "
-            "the"),
+        prompt_of(tokenizer,
+                  "It was an old town. The wall was built of grey stone, and the gate was made of oak. The wall was "
+                  "built of grey stone, and the"),
         {2000, 8, 4, 1.2});
     EXPECT_GT(counters.ngram_accepted, 500U);
   }
@@ -121,7 +130,8 @@ TEST(Rejection, OfDraftsThatKnowTheOneBefore) {
     DecoderSpec spec{"dflash", drafter.folder(), {.width = 8}};
     spec.ngram = NgramUse::kNever;
     const EngineCounters counters = draw_and_compare(
-        *model, spec, tokenizer.encode("The wall was built of grey stone, and the"), {1600, 6, 4, 1.2});
+        *model, spec, prompt_of(tokenizer, "It was an old town on a hill. The wall was built of grey stone, and the"),
+        {1600, 6, 4, 1.2});
     EXPECT_GT(counters.accepted, 1000U);
   }
 }
