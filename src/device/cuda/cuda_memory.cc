@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/clock.h"
 #include "device/cuda/cuda_status.h"
 
 namespace ashlar::cuda {
@@ -132,7 +133,11 @@ cudaGraph_t Memory::Recording::take() {
 
 void Memory::wait() {
   enter_device(device_);
+  const int64_t begin = now_ns();
   check(cudaStreamSynchronize(stream_), "waiting for the GPU");
+  const int64_t launches = loose_launches() + recorded_launches_.load(std::memory_order_relaxed);
+  const int64_t kernels = launches - launches_before_wait_.exchange(launches, std::memory_order_relaxed);
+  if (kernels > 0) wait_of_kernel_ns_.store((now_ns() - begin) / kernels, std::memory_order_relaxed);
 }
 
 void Memory::upload(const void* from, std::byte* to, size_t bytes) {

@@ -58,6 +58,10 @@ class Memory {
   void mark_recording(bool end);
   /// Kernels, or a few that belong together, that did not become part of a recording.
   int64_t loose_launches() const { return loose_launches_.load(std::memory_order_relaxed); }
+  /// A recording of this many kernels was launched.
+  void count_recorded(int64_t kernels) { recorded_launches_.fetch_add(kernels, std::memory_order_relaxed); }
+  /// Nanoseconds that the host last waited for the stream, a kernel since it did so before.
+  int64_t wait_of_kernel_ns() const { return wait_of_kernel_ns_.load(std::memory_order_relaxed); }
 
   /// Zeroed. It must go before this object.
   std::unique_ptr<Buffer> allocate(size_t bytes);
@@ -82,7 +86,8 @@ class Memory {
   cudaStream_t recorder_ = nullptr;  ///< nothing ever runs there
   std::atomic<std::thread::id> recording_{};
   std::atomic<uint64_t> freed_{0};
-  std::atomic<int64_t> loose_launches_{0};
+  std::atomic<int64_t> loose_launches_{0}, recorded_launches_{0};
+  std::atomic<int64_t> launches_before_wait_{0}, wait_of_kernel_ns_{0};
   std::atomic<Stamps*> stamps_ = nullptr;
   std::atomic<bool> is_loose_ = false;  ///< kernels were launched since the last stamp, which was a beginning
   cudaMemPool_t pool_ = nullptr;

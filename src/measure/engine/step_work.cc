@@ -6,7 +6,7 @@
 namespace ashlar {
 namespace {
 
-constexpr int32_t kAnswers = 3;  // of each length, and before them
+constexpr int32_t kAnswers = 3;  // of each length, and before them, too
 
 struct Watched {
   DeviceWork work;
@@ -21,10 +21,11 @@ StepWork measure_step_work(DeviceProbe& probe, int32_t tokens, const MakeAnswer&
     const int64_t steps = answer(index, length);
     return Watched{probe.work(), steps};
   };
-  for (int32_t i = 0; i < kAnswers; ++i) watched(i, tokens);
+  const int32_t half = std::max(tokens / 2, 1);
+  for (int32_t i = 0; i < kAnswers; ++i) watched(i, half), watched(i, tokens);
   StepWork all;
   for (int32_t i = 0; i < kAnswers; ++i) {
-    const Watched few = watched(i, std::max(tokens / 2, 1)), many = watched(i, tokens);
+    const Watched few = watched(i, half), many = watched(i, tokens);
     all.steps += many.steps - few.steps;
     all.seconds += many.work.seconds - few.work.seconds;
     all.idle += many.work.idle - few.work.idle;
