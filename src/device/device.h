@@ -15,7 +15,7 @@ namespace ashlar {
 struct DeviceOptions {
   int32_t threads = 0;  ///< workers; 0: one per core this process may use
   std::string isa;      ///< of the cpu device: "" picks the best that the machine has; otherwise one of isa_choices()
-  KvDType kv_dtype = KvDType::kBF16;         ///< kBF16 and kInt8: of all devices; others of cpu and ref
+  KvDType kv_dtype = KvDType::kBF16;         ///< kF32: of cpu and ref alone
   KeptWeights weights = KeptWeights::kAuto;  ///< those that round: of the cpu and cuda devices
   PackedStore* packed = nullptr;  ///< null, or where the cpu device keeps what it rounds; outlives the device
 };

@@ -41,7 +41,7 @@ struct Device {
   bool is_several;                       ///< a machine may have several, which are named by a number
 };
 
-constexpr KvDType kHalfAndIntegers[] = {KvDType::kBF16, KvDType::kInt8};
+constexpr KvDType kHalfAndCodes[] = {KvDType::kBF16, KvDType::kInt8, KvDType::kTq4};
 constexpr KvDType kAllKvDTypes[] = {KvDType::kBF16, KvDType::kF32, KvDType::kInt8, KvDType::kTq4};
 constexpr KeptWeights kAsStored[] = {KeptWeights::kAuto, KeptWeights::kExact};
 constexpr KeptWeights kAllWeights[] = {KeptWeights::kAuto, KeptWeights::kInt4, KeptWeights::kInt8, KeptWeights::kFp8,
@@ -53,7 +53,7 @@ constexpr Device kDevices[] = {
      [](const DeviceOptions& options, int32_t) { return make_cpu_train_ops(options); }, connect_here, kAllKvDTypes,
      kAllWeights, true, false},
 #ifdef ASHLAR_HAS_CUDA
-    {"cuda", make_cuda_ops, make_cuda_train_ops, connect_by_nccl, kHalfAndIntegers, kAllWeights, false, true},
+    {"cuda", make_cuda_ops, make_cuda_train_ops, connect_by_nccl, kHalfAndCodes, kAllWeights, false, true},
 #endif
     {"ref", [](const DeviceOptions& options, int32_t) { return make_ref_ops(options.kv_dtype); },
      [](const DeviceOptions&, int32_t) { return make_ref_train_ops(); }, connect_here, kAllKvDTypes, kAsStored, false,

@@ -64,10 +64,14 @@ TEST_P(Attention, MatchesReference) {
             const bool tiles = GetParam() == "amx" && kv == KvDType::kBF16 && shape.head_dim % 32 == 0;
             // Codes are the same here and there, and become bf16 before they are used: keys are off by up to 2^-9 of
             // their length, so scores by 2^-9 |q| |k| / sqrt(d), here 0.03, and answers by twice that at the very
-            // worst. A GPU rounds a weight times its scale, then the answer: each by 2^-9 of a value, which is up to 5.
-            const bool codes = kv_codec(kv) != nullptr;
+            // worst. A GPU rounds a weight times its scale, then the answer: each by 2^-9 of a value, which is up to 5;
+            // where it rotates, queries and levels, too.
+            const bool codes = kv_codec(kv) != nullptr, rotates = codes && kv_codec(kv)->rotates();
             const double exact = tiles ? 3e-5 : 1e-5;
-            ASSERT_NEAR(got.row(r)[c], want.row(r)[c], bound(codes ? 1.0 / 32 : exact, codes ? 1.0 / 32 : 1.0 / 64))
+            ASSERT_NEAR(got.row(r)[c], want.row(r)[c],
+                        bound(codes ? 1.0 / 32 : exact, rotates ? 1.0 / 24
+                                                        : codes ? 1.0 / 32
+                                                                : 1.0 / 64))
                 << name_of(kv) << " heads " << shape.n_heads << " dim " << shape.head_dim << " row " << r << " col "
                 << c;
           }
@@ -218,7 +222,10 @@ TEST_P(Attention, RowsWithoutKvAreNotKept) {
       ASSERT_EQ(std::memcmp(stored.row(0), own.row(0), sizeof(float) * before.cols()), 0) << p;
       Matrix want(1, shape.q_width());
       cache.attend(stored, usual, want);
-      ASSERT_LT(worst_row_error(got, want), kv == KvDType::kF32 ? 1e-4 : 2e-2) << p;  // the cache rounds K and V
+      // The cache rounds K and V. A GPU has the row's own in bf16, whose codes may be others: next levels of 4 bits are
+      // a third of a deviation apart, in one of 64 dimensions 4 % of the length.
+      const bool few_bits = kv == KvDType::kTq4;
+      ASSERT_LT(worst_row_error(got, want), kv == KvDType::kF32 ? 1e-4 : bound(2e-2, few_bits ? 0.1 : 2e-2)) << p;
       std::copy(kept.begin(), kept.end(), cache.memory().data());
     }
   }

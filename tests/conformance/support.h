@@ -204,7 +204,9 @@ class OnIsa : public testing::TestWithParam<std::string> {
   double bound(double of_fp32, double of_bf16) const { return on_gpu() ? of_bf16 : of_fp32; }
   /// Numbers that a cache of heads of this size may have.
   std::vector<KvDType> kv_dtypes(int32_t head_dim) const {
-    return on_gpu() ? std::vector{KvDType::kBF16, KvDType::kInt8} : kv_dtypes_of(head_dim);
+    std::vector<KvDType> all = kv_dtypes_of(head_dim);
+    if (on_gpu()) std::erase(all, KvDType::kF32);
+    return all;
   }
   /// The most exact of these.
   KvDType exact_kv() const { return on_gpu() ? KvDType::kBF16 : KvDType::kF32; }

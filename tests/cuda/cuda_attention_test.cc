@@ -7,6 +7,7 @@
 
 #include "base/bf16.h"
 #include "cuda/on_gpu.h"
+#include "device/kv/key_codec.h"
 
 namespace ashlar::testing {
 namespace {
@@ -145,7 +146,12 @@ void AttentionOnGpu::compare(const AttentionShape& shape) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Numbers, AttentionOnGpu, ::testing::Values(KvDType::kBF16, KvDType::kInt8),
+INSTANTIATE_TEST_SUITE_P(Numbers, AttentionOnGpu, ::testing::Values(KvDType::kBF16, KvDType::kInt8, KvDType::kTq4),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+class CodesOnGpu : public OnGpu, public ::testing::WithParamInterface<KvDType> {};
+
+INSTANTIATE_TEST_SUITE_P(Numbers, CodesOnGpu, ::testing::Values(KvDType::kInt8, KvDType::kTq4),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 TEST_P(AttentionOnGpu, BitsDoNotDependOnOtherRows) {
@@ -159,12 +165,43 @@ TEST_P(AttentionOnGpu, BitsDoNotDependOnOtherRows) {
   }
 }
 
+template <class Word>
+Word word_at(const std::byte* from, int64_t index) {
+  Word word;
+  std::memcpy(&word, from + index * static_cast<int64_t>(sizeof(Word)), sizeof(Word));
+  return word;
+}
+
+/// Codes of a vector of d numbers as the codec has them; src/device/cuda/kv/codes.cuh says how they lie.
+std::vector<uint8_t> codes_at(const std::byte* vector, int32_t bits, int32_t d) {
+  std::vector<uint8_t> codes;
+  for (int32_t i = 0; i < d; ++i) {
+    const int32_t e = i / 8, p = i % 8 / 2, half = i % 2, eights = d / 8, stride = bits == 6 ? 4 : 8;
+    const int32_t place = eights < stride ? e : e % stride * (eights / stride) + e / stride;
+    if (bits == 8) {
+      codes.push_back(word_at<uint8_t>(vector, i));
+    } else if (bits == 6) {
+      const uint32_t low = word_at<uint32_t>(vector, place), high = word_at<uint16_t>(vector + d / 2, place);
+      const uint32_t biased = ((low >> (4 * p + 16 * half)) & 15U) | ((high >> (2 * p + 8 * half)) & 3U) << 4;
+      codes.push_back(static_cast<uint8_t>(biased - 32));
+    } else {
+      const auto word = word_at<uint32_t>(vector, place);
+      const uint32_t level = (word >> (i % 8 * 4)) & 7U, sign = (word >> (15 - 4 * p + 16 * half)) & 1U;
+      codes.push_back(static_cast<uint8_t>(sign != 0 ? 7 - level : 8 + level));
+    }
+  }
+  return codes;
+}
+
 // By the kernel for few heads and by that for many; the layout is that of KvNumbers.
-TEST_F(OnGpu, CodesAreThoseOfTheCodec) {
-  make(KeptWeights::kAuto, KvDType::kInt8);
+TEST_P(CodesOnGpu, AreThoseOfTheCodec) {
+  make(KeptWeights::kAuto, GetParam());
+  const KvCodec& values = *kv_codec(GetParam());
+  const KvCodec& keys = key_codec(values);
   std::mt19937 random(9);
   std::normal_distribution<float> normal(0, 1);
-  for (const int32_t d : {64, 80, 128, 256}) {
+  for (const int32_t d : {16, 64, 80, 128, 256}) {
+    if (values.rotates() && d == 80) continue;
     for (const int32_t n : {3, 900}) {
       const AttentionShape shape = {4, 5, d, 0.1F};
       const int32_t width = 2 * shape.kv_width(), pages = (n + kPageTokens - 1) / kPageTokens;
@@ -185,7 +222,8 @@ TEST_F(OnGpu, CodesAreThoseOfTheCodec) {
       const std::vector<float> ones(static_cast<size_t>(d / 2 * n), 1.0F), none(ones.size(), 0.0F);
       const std::vector<std::byte*> tables = {on_gpu(table)};
       const int64_t stride = ops_->kv_page_bytes(shape);
-      ASSERT_EQ(stride, int64_t{width} * kPageTokens + 8 * kPageTokens * shape.n_kv_heads);
+      const int64_t key_bytes = d * keys.bits() / 8, value_bytes = d * values.bits() / 8;
+      ASSERT_EQ(stride, int64_t{shape.n_kv_heads} * kPageTokens * (key_bytes + value_bytes + 8));
       const auto memory = ops_->allocate(static_cast<size_t>(stride * pages));
       const Rows rows = {n, nullptr, reinterpret_cast<int32_t*>(on_gpu(positions)),
                          reinterpret_cast<int32_t*>(on_gpu(zeros)), reinterpret_cast<const int32_t**>(on_gpu(tables))};
@@ -199,12 +237,18 @@ TEST_F(OnGpu, CodesAreThoseOfTheCodec) {
         for (int32_t head = 0; head < 2 * shape.n_kv_heads; ++head) {
           std::vector<float> x;
           for (int32_t i = 0; i < d; ++i) x.push_back(to_float(kv[static_cast<size_t>(r * width + head * d + i)]));
+          const bool is_value = head >= shape.n_kv_heads;
+          const KvCodec& codec = is_value ? values : keys;
           CodedVector want;
-          kv_codec(KvDType::kInt8)->encode(x.data(), d, want);
-          const int64_t vector = head * kPageTokens + r % kPageTokens;
-          ASSERT_EQ(std::memcmp(page + vector * d, want.codes, static_cast<size_t>(d)), 0)
+          codec.encode(x.data(), d, want);
+          const int64_t vector = head % shape.n_kv_heads * kPageTokens + r % kPageTokens;
+          const int64_t all_keys = int64_t{shape.n_kv_heads} * kPageTokens * key_bytes;
+          const std::byte* const codes = page + (is_value ? all_keys + vector * value_bytes : vector * key_bytes);
+          ASSERT_EQ(codes_at(codes, codec.bits(), d), std::vector<uint8_t>(want.codes, want.codes + d))
               << d << ' ' << r << ' ' << head;
-          const std::byte* const scale = page + int64_t{width} * kPageTokens + 4 * vector;
+          const int64_t index = head * kPageTokens + r % kPageTokens;
+          const std::byte* const scale =
+              page + int64_t{shape.n_kv_heads} * kPageTokens * (key_bytes + value_bytes) + 4 * index;
           ASSERT_EQ(std::memcmp(scale, &want.scale, sizeof(float)), 0) << d << ' ' << r << ' ' << head;
         }
       }

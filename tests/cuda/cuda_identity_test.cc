@@ -50,16 +50,19 @@ TEST_F(IdentityOnGpu, WeightsOfFewBitsGiveTheSameTokensEverywhere) {
 
 // With keys and values in codes, too: a quarter of the configurations, and blocks.
 TEST_F(IdentityOnGpu, CodesOfKeysAndValuesGiveTheSameTokensEverywhere) {
-  make(KeptWeights::kAuto, KvDType::kInt8);
-  suite::EquivalenceSuite suite(*ops_);
-  suite.run(*ops_, "codes", [](size_t configuration, size_t sampling) {
-    return configuration % 4 == 1 &&
-           sampling == (static_cast<size_t>(__builtin_popcountll(configuration)) + configuration / 8) % 4;
-  });
-  suite.print();
-  EXPECT_GE(suite.comparisons, 200);
-  EXPECT_GT(suite.accepted, 0U);
-  blocks::expect_same_by_every_configuration(*ops_, *ops_);
+  for (const KvDType dtype : {KvDType::kInt8, KvDType::kTq4}) {
+    make(KeptWeights::kAuto, dtype);
+    suite::EquivalenceSuite suite(*ops_);
+    const size_t turn = dtype == KvDType::kInt8 ? 1 : 2;
+    suite.run(*ops_, std::string(name_of(dtype)), [turn](size_t configuration, size_t sampling) {
+      return configuration % 4 == turn &&
+             sampling == (static_cast<size_t>(__builtin_popcountll(configuration)) + configuration / 8) % 4;
+    });
+    suite.print();
+    EXPECT_GE(suite.comparisons, 200);
+    EXPECT_GT(suite.accepted, 0U);
+    blocks::expect_same_by_every_configuration(*ops_, *ops_);
+  }
 }
 
 // Of drafters whose drafts know the one before them, each way meets one of the four samplings.

@@ -108,10 +108,10 @@ TEST(CodedCacheErrors, NameTheDeviceThatHasNone) {
   const std::vector<std::string> names = device_names();
   if (std::ranges::find(names, "cuda") == names.end()) GTEST_SKIP() << "this build has no cuda device";
   try {
-    device(1, KvDType::kTq4, "cuda");
+    device(1, KvDType::kF32, "cuda");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("cuda device keeps no keys and values as tq4"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("cuda device keeps no keys and values as f32"), std::string::npos)
         << error.what();
   }
 }

@@ -49,6 +49,7 @@ HeadsCall heads_of(Tensor qkv, const AttentionShape& shape, const Rows& rows, Kv
 }  // namespace
 
 int64_t CudaOps::kv_page_bytes(const AttentionShape& shape) const {
+  if (codec_ != nullptr) codec_->check(shape.head_dim);
   return cuda::kv_page_bytes(kv_numbers_, shape.n_kv_heads, shape.head_dim);
 }
 

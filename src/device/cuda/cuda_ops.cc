@@ -44,8 +44,18 @@ ProductCall product_of(ProductCall call, Tensor x, Tensor out) {
   return call;
 }
 
-/// make_device() lets no others through.
-KvNumbers numbers_of(KvDType dtype) { return dtype == KvDType::kInt8 ? KvNumbers::kInt8 : KvNumbers::kBF16; }
+KvNumbers numbers_of(KvDType dtype) {
+  switch (dtype) {
+    case KvDType::kInt8:
+      return KvNumbers::kInt8;
+    case KvDType::kTq4:
+      return KvNumbers::kTq4;
+    case KvDType::kBF16:
+    case KvDType::kF32:  // make_device() does not let it through
+      break;
+  }
+  return KvNumbers::kBF16;
+}
 
 /// Drafts have 16 rows a sequence, where few bits gain nothing: drafters follow the target's weights.
 Products as_decided(Products products) { return products == Products::kPropose ? Products::kDecide : products; }
@@ -55,6 +65,7 @@ Products as_decided(Products products) { return products == Products::kPropose ?
 CudaOps::CudaOps(const DeviceOptions& options, int32_t device)
     : isa_(require_device(device)),
       kept_(options.weights),
+      codec_(kv_codec(options.kv_dtype)),
       kv_numbers_(numbers_of(options.kv_dtype)),
       hopper_multiprocessors_(isa_ == "sm_90" ? multiprocessors(device) : 0),
       pool_(options.threads),

@@ -112,6 +112,7 @@ class CudaOps final : public Ops {
 
   std::string isa_;
   KeptWeights kept_;
+  const KvCodec* codec_;  ///< of values in the cache; null: there are no codes
   KvNumbers kv_numbers_;
   int32_t hopper_multiprocessors_;  ///< 0: not compute capability 9.0
   ThreadPool pool_;                 ///< of the host

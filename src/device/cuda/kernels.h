@@ -260,7 +260,7 @@ struct Branch {
 };
 
 /// What keys and values are in the cache: kernels/kv_numbers.cuh says how each is written and read.
-enum class KvNumbers { kBF16, kInt8 };
+enum class KvNumbers { kBF16, kInt8, kTq4 };
 /// Bytes of a page: K then V, each [n_kv_heads, 16 tokens, head_dim] numbers, then, of codes, their scales, which are
 /// [2, n_kv_heads, 16 tokens] floats. A page of scratch slots is laid out alike, its first eight tokens being the
 /// slots.

@@ -135,9 +135,14 @@ class TurboQuantCodec final : public RotatedCodec {
                                              1.256231197F,  1.618046386F,  2.069017227F,  2.732589571F};
 
   void choose_codes(const float* x, int32_t n, CodedVector& to) const override {
-    double squares = 0;
-    for (int32_t i = 0; i < n; ++i) squares += static_cast<double>(x[i]) * x[i];
-    to.scale = static_cast<float>(std::sqrt(squares / n));
+    // In the order of a warp of a GPU, which has the same codes: 32 sums, then pairs of those 16 apart, 8 and so on.
+    constexpr int32_t kSums = 32;
+    double squares[kSums] = {};
+    for (int32_t i = 0; i < n; ++i) squares[i % kSums] += static_cast<double>(x[i]) * x[i];
+    for (int32_t half = kSums / 2; half > 0; half /= 2) {
+      for (int32_t i = 0; i < half; ++i) squares[i] += squares[i + half];
+    }
+    to.scale = static_cast<float>(std::sqrt(squares[0] / n));
     const float inverse = to.scale > 0 ? 1.0F / to.scale : 0.0F;
     for (int32_t i = 0; i < n; i += kLanes) {
       const Floats scaled = load(x + i) * inverse;

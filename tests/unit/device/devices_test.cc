@@ -42,8 +42,7 @@ DeviceOptions with(KeptWeights weights) { return {.threads = 1, .isa = {}, .weig
 DeviceOptions with(const std::string& isa) { return {.threads = 1, .isa = isa}; }
 
 INSTANTIATE_TEST_SUITE_P(Devices, SettingsOfDevices,
-                         ::testing::Values(Refused{"cuda", with(KvDType::kF32), "kv-dtype", "f32", "bf16, int8"},
-                                           Refused{"cuda", with(KvDType::kTq4), "kv-dtype", "tq4", "bf16, int8"},
+                         ::testing::Values(Refused{"cuda", with(KvDType::kF32), "kv-dtype", "f32", "bf16, int8, tq4"},
                                            Refused{"ref", with(KeptWeights::kInt8), "weights", "int8", "auto, exact"},
                                            Refused{"cuda", with("avx2"), "isa", "avx2", "cpu"},
                                            Refused{"ref", with("avx2"), "isa", "avx2", "cpu"}),

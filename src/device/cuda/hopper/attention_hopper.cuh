@@ -63,6 +63,12 @@ struct HopperAttention {
 #pragma unroll
     for (int j = 0; j < kMine; ++j) {
       const int i = static_cast<int>(threadIdx.x) % 128 + 128 * j, query = i / (kDim / 4), piece = i % (kDim / 4);
+      if constexpr (Format::kRotated) {
+        const float2 low = unpack_bf16(fours[j].x), high = unpack_bf16(fours[j].y);
+        float four[4] = {low.x, low.y, high.x, high.y};
+        VectorOfFours<kDim>::rotate(four);
+        fours[j] = make_uint2(pack_bf16(four[0], four[1]), pack_bf16(four[2], four[3]));
+      }
       *reinterpret_cast<uint2*>(to + query / 8 * 1024 + Keys::place_of(piece, query, kQueryColumnBytes)) = fours[j];
     }
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -223,15 +229,19 @@ struct HopperAttention {
     if (threadIdx.x % 32 == 0) barrier_arrive(&ring.empty[ring.slot]);
   }
 
-  static __device__ __forceinline__ void write(const AttentionCall& call, int32_t head, const Extent& total, int h,
-                                               const float (&answer)[kDim / 2], __nv_bfloat16* out) {
-    const float divisor = divisor_of(call, head, total);
-    const bool none = !(divisor > 0);
+  /// out: null where there is no such query.
+  static __device__ __forceinline__ void write(float divisor, int h, const float (&answer)[kDim / 2],
+                                               __nv_bfloat16* out) {
+    float mine[kDim / 4];
+#pragma unroll
+    for (int i = 0; i < kDim / 4; ++i) {
+      mine[i] = divisor > 0 ? answer[i / 2 * 4 + 2 * h + i % 2] / divisor : 0.0F;
+    }
+    if constexpr (Format::kRotated) VectorOfPairs<kDim>::rotate_back(mine);
+    if (out == nullptr) return;
 #pragma unroll
     for (int j = 0; j < kDim / 8; ++j) {
-      const float low = answer[4 * j + 2 * h], high = answer[4 * j + 2 * h + 1];
-      *reinterpret_cast<uint32_t*>(out + 8 * j + threadIdx.x % 4 * 2) =
-          pack_bf16(none ? 0.0F : low / divisor, none ? 0.0F : high / divisor);
+      *reinterpret_cast<uint32_t*>(out + 8 * j + threadIdx.x % 4 * 2) = pack_bf16(mine[2 * j], mine[2 * j + 1]);
     }
   }
 
@@ -286,10 +296,12 @@ struct HopperAttention {
     consume(call, keys, query_tile, queries, ring, answer);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      if (query[h] >= n) continue;
+      // Lanes of a query are here together.
       const int32_t head = kv_head * group + query[h] % group;
-      write(call, head, queries.total[h], h, answer,
-            static_cast<__nv_bfloat16*>(call.out) + (own + query[h] / group) * call.out_stride + int64_t{head} * kDim);
+      auto* const out =
+          static_cast<__nv_bfloat16*>(call.out) + (own + query[h] / group) * call.out_stride + int64_t{head} * kDim;
+      const bool is_one = query[h] < n;
+      write(is_one ? divisor_of(call, head, queries.total[h]) : 0.0F, h, answer, is_one ? out : nullptr);
     }
   }
 };

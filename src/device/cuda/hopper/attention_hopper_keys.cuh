@@ -3,6 +3,8 @@
 // How keys and values of a window of attention_hopper.cuh come to shared memory: four warps keep a ring of stages full,
 // a stage being the keys or the values of half a segment.
 
+#include <type_traits>
+
 #include "../kernels/attention.cuh"
 #include "hopper.cuh"
 
@@ -54,7 +56,7 @@ struct HopperKeys {
 
   /// Codes go through registers, so that more warps wait for them.
   static constexpr int kProducerWarps = Format::kScaled ? 8 : 4;
-  static constexpr int kWarpPages = kKeys / kPageTokens / kProducerWarps;  // of a stage
+  static_assert(!Format::kScaled || kProducerWarps * kPageTokens == kKeys);
 
   struct Ring {
     char* stages;
@@ -106,8 +108,7 @@ struct HopperKeys {
       const char* from = there ? page + r * kDim * 2 : call.heads.kv;
       if (there && p >= source.branch.first && p < source.branch.first + source.branch.n) {
         const int32_t slot = source.branch.slots[p - source.branch.first];
-        from = reinterpret_cast<const char*>(
-            Format::vector(call.heads, in_scratch(call.heads, slot), source.kv_head, kValue));
+        from = Format::template vector<kValue>(call.heads, in_scratch(call.heads, slot), source.kv_head);
       }
       const int place = kValue ? piece / 8 * 1024 + r % 8 * 128 + (piece % 8 ^ r % 8) * 16 : place_of(piece, r, 1024);
       copy_async<kBytes>(to + r / 8 * kEightKeys + place, from + piece * kBytes, there);
@@ -125,8 +126,8 @@ struct HopperKeys {
       const int of_stage = 2 * warp + t, of_segment = 8 * half + of_stage;
       const int32_t first = segment + of_segment * kPageTokens, end = first + kPageTokens;
       const auto address = __shfl_sync(~0u, reinterpret_cast<unsigned long long>(pages), of_segment);
-      const auto* const page = reinterpret_cast<const char*>(
-          Format::vector(call.heads, {reinterpret_cast<char*>(address), 0}, source.kv_head, kValue));
+      const char* const page =
+          Format::template vector<kValue>(call.heads, {reinterpret_cast<char*>(address), 0}, source.kv_head);
       const uint32_t to = shared_address(stage) + of_stage * 2 * kEightKeys;
       const bool whole = first >= keys.begin && end <= keys.end &&
                          (end <= source.branch.first || first >= source.branch.first + source.branch.n);
@@ -139,82 +140,79 @@ struct HopperKeys {
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
 
-  // --- The same of codes, which become bf16 on their way: eight numbers at a time, a lane has those of every second or
-  // fourth row of a page.
+  // --- The same of codes, which become bf16 on their way, by eight warps, each with a page of a stage. A lane has
+  // eight numbers of every second or fourth row. They have few registers.
   static constexpr int kEights = kDim / 8, kRowsAtOnce = 32 / kEights, kTurns = kPageTokens / kRowsAtOnce;
-  using Eight = typename Format::Eight;
+  template <bool kValue>
+  using Numbers = std::conditional_t<kValue, typename Format::Values, typename Format::Keys>;
 
+  template <bool kValue>
   struct Codes {
-    Eight eights[kWarpPages][kTurns];
+    typename Numbers<kValue>::Eight eights[kTurns];
     float2 scales;
   };
 
-  /// Codes of the warp's pages; with keys the scales, of a key a lane.
+  /// Codes of the warp's page; with keys the scales, of a key a lane of the first 16.
   template <bool kValue>
   static __device__ __forceinline__ void load_codes(const AttentionCall& call, const KeySource& source,
                                                     const KeyRange& keys, char* pages, int32_t segment, int half,
-                                                    Codes& to) {
+                                                    Codes<kValue>& to) {
     const int warp = static_cast<int>(threadIdx.x) / 32 % kProducerWarps, lane = static_cast<int>(threadIdx.x) % 32;
-    const auto address_of = [&](int of_segment) {
-      return reinterpret_cast<char*>(__shfl_sync(~0u, reinterpret_cast<unsigned long long>(pages), of_segment));
-    };
-    const auto place = [&](char* page, int32_t p) -> KvPlace {
-      const bool branched = p >= source.branch.first && p < source.branch.first + source.branch.n;
-      if (branched) return in_scratch(call.heads, source.branch.slots[p - source.branch.first]);
-      return {page, p % kPageTokens};
-    };
-#pragma unroll
-    for (int t = 0; t < kWarpPages; ++t) {
-      const int of_segment = 8 * half + kWarpPages * warp + t;
-      const int32_t first = segment + of_segment * kPageTokens, end = first + kPageTokens;
-      char* const page = address_of(of_segment);
-      const bool whole = first >= keys.begin && end <= keys.end &&
-                         (end <= source.branch.first || first >= source.branch.first + source.branch.n);
-      const auto* const numbers =
-          Format::vector(call.heads, {page, lane / kEights}, source.kv_head, kValue) + lane % kEights * 8;
+    const int of_segment = 8 * half + warp;
+    const int32_t first = segment + of_segment * kPageTokens, end = first + kPageTokens;
+    char* const page =
+        reinterpret_cast<char*>(__shfl_sync(~0u, reinterpret_cast<unsigned long long>(pages), of_segment));
+    if (first >= keys.begin && end <= keys.end &&
+        (end <= source.branch.first || first >= source.branch.first + source.branch.n)) {
+      const char* const vector = Format::template vector<kValue>(call.heads, {page, lane / kEights}, source.kv_head);
 #pragma unroll
       for (int r = 0; r < kTurns; ++r) {
-        const auto* from = numbers + r * kRowsAtOnce * kDim;
-        const int32_t p = first + r * kRowsAtOnce + lane / kEights;
-        const bool there = whole || (p >= keys.begin && p < keys.end);
-        if (!whole && there) {
-          from = Format::vector(call.heads, place(page, p), source.kv_head, kValue) + lane % kEights * 8;
-        }
-        to.eights[t][r] = there ? *reinterpret_cast<const Eight*>(from) : Eight{};
+        to.eights[r] = Numbers<kValue>::eight(
+            vector + r * Format::template bytes_of<Numbers<kValue>>(kRowsAtOnce * kDim), kDim, lane % kEights);
       }
+      if (!kValue) to.scales = Format::scales(call.heads, {page, lane % kPageTokens}, source.kv_head);
+    } else {
+      const auto place = [&](int32_t p) -> KvPlace {
+        const bool branched = p >= source.branch.first && p < source.branch.first + source.branch.n;
+        if (branched) return in_scratch(call.heads, source.branch.slots[p - source.branch.first]);
+        return {page, p % kPageTokens};
+      };
+      const auto is_there = [&](int32_t p) { return p >= keys.begin && p < keys.end; };
+#pragma unroll
+      for (int r = 0; r < kTurns; ++r) {
+        const int32_t p = first + r * kRowsAtOnce + lane / kEights;
+        to.eights[r] = {};
+        if (!is_there(p)) continue;
+        to.eights[r] = Numbers<kValue>::eight(Format::template vector<kValue>(call.heads, place(p), source.kv_head),
+                                              kDim, lane % kEights);
+      }
+      const int32_t p = first + lane % kPageTokens;
+      to.scales = make_float2(0, 0);
+      if (!kValue && is_there(p)) to.scales = Format::scales(call.heads, place(p), source.kv_head);
     }
-    if (kValue) return;
-    const int key = kWarpPages * kPageTokens * warp + lane % (kWarpPages * kPageTokens);
-    char* const page = address_of(8 * half + key / kPageTokens);
-    const int32_t p = segment + half * kKeys + key;
-    to.scales = make_float2(0, 0);
-    if (p < keys.begin || p >= keys.end) return;
-    to.scales = Format::scales(call.heads, place(page, p), source.kv_head);
-    to.scales.x = call.scale * to.scales.x;
+    if (!kValue) to.scales.x = call.scale * to.scales.x;
   }
 
   template <bool kValue>
-  static __device__ __forceinline__ void store_codes(const Codes& from, const Ring& ring) {
+  static __device__ __forceinline__ void store_codes(const Codes<kValue>& from, const Ring& ring) {
     const int warp = static_cast<int>(threadIdx.x) / 32 % kProducerWarps, lane = static_cast<int>(threadIdx.x) % 32;
-    const int piece = lane % kEights;
+    const int eight = lane % kEights, line = lane / kEights;
+    const uint32_t of_line = (kValue ? eight / 8 * 1024 + eight % 8 * 16 : place_of(2 * eight, 0, 1024)) + line * 128;
+    const uint32_t to = shared_address(ring.stage()) + warp * 2 * kEightKeys + (of_line ^ line * 16);
 #pragma unroll
-    for (int t = 0; t < kWarpPages; ++t) {
-      const uint32_t to = shared_address(ring.stage()) + (kWarpPages * warp + t) * 2 * kEightKeys;
-#pragma unroll
-      for (int r = 0; r < kTurns; ++r) {
-        const int row = r * kRowsAtOnce + lane / kEights;
-        const uint4 eight = Format::to_bf16(from.eights[t][r]);
-        const uint32_t at = to + row / 8 * kEightKeys;
-        if (kValue) {
-          store_shared(at + piece / 8 * 1024 + row % 8 * 128 + (piece % 8 ^ row % 8) * 16, eight);
-        } else {
-          store_shared(at + place_of(2 * piece, row, 1024), make_uint2(eight.x, eight.y));
-          store_shared(at + place_of(2 * piece + 1, row, 1024), make_uint2(eight.z, eight.w));
-        }
+    for (int r = 0; r < kTurns; ++r) {
+      // Rows of a lane are 0 to kRowsAtOnce - 1 further on than this one, so that their bits do not meet.
+      const int row = r * kRowsAtOnce;
+      const uint32_t at = (to ^ (row % 8 * 16)) + row / 8 * kEightKeys + row % 8 * 128;
+      const uint4 numbers = Numbers<kValue>::to_bf16(from.eights[r]);
+      if (kValue) {
+        store_shared(at, numbers);
+      } else {  // the latter four are 32 bytes from the former ones, as place_of() has it
+        store_shared(at, make_uint2(numbers.x, numbers.y));
+        store_shared(at ^ 32, make_uint2(numbers.z, numbers.w));
       }
     }
-    constexpr int kWarpKeys = kWarpPages * kPageTokens;
-    if (!kValue && lane < kWarpKeys) ring.scales()[kWarpKeys * warp + lane] = from.scales;
+    if (!kValue && lane < kPageTokens) ring.scales()[warp * kPageTokens + lane] = from.scales;
   }
 
   /// A stage's numbers are on their way while it is still in use.
@@ -222,7 +220,7 @@ struct HopperKeys {
   static __device__ __forceinline__ void produce_stage(const AttentionCall& call, const KeySource& source,
                                                        const KeyRange& keys, char* pages, int32_t segment, int half,
                                                        const Ring& ring) {
-    Codes codes;
+    Codes<kValue> codes;
     load_codes<kValue>(call, source, keys, pages, segment, half, codes);
     barrier_wait(&ring.empty[ring.slot], ring.parity);
     store_codes<kValue>(codes, ring);

@@ -32,14 +32,13 @@ __device__ __forceinline__ float add_pair(float sum, const float* q, uint32_t k)
 
 /// sums[h] = q[h] . k of an even number of dimensions d. q: [kHeads, d]. Eight numbers at a time where keys lie at
 /// multiples.
-template <class Format, int kHeads>
-__device__ __forceinline__ void score(const float* q, const typename Format::Number* k, int32_t d,
-                                      float (&sums)[kHeads]) {
+template <class Numbers, int kHeads>
+__device__ __forceinline__ void score(const float* q, const char* k, int32_t d, float (&sums)[kHeads]) {
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) sums[h] = 0;
   if (d % 8 != 0) {
     for (int32_t i = 0; i < d; i += 2) {
-      const uint32_t pair = Format::pair(k + i);
+      const uint32_t pair = Numbers::pair(k, d, i);
 #pragma unroll
       for (int h = 0; h < kHeads; ++h) sums[h] = add_pair(sums[h], q + h * d + i, pair);
     }
@@ -47,13 +46,41 @@ __device__ __forceinline__ void score(const float* q, const typename Format::Num
   }
 #pragma unroll 8
   for (int32_t i = 0; i < d; i += 8) {
-    const uint4 eight = Format::to_bf16(*reinterpret_cast<const typename Format::Eight*>(k + i));
+    const uint4 eight = Numbers::to_bf16(Numbers::eight(k, d, i / 8));
     const auto* const pairs = reinterpret_cast<const uint32_t*>(&eight);
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
 #pragma unroll
       for (int p = 0; p < 4; ++p) sums[h] = add_pair(sums[h], q + h * d + i + 2 * p, pairs[p]);
     }
+  }
+}
+
+/// work(x) with a vector of d numbers in shared memory as a warp has it; the vector becomes what x then is.
+template <int kMine, class Work>
+__device__ __forceinline__ void in_shared(float* vector, int32_t d, const Work& work) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  float x[kMine];
+#pragma unroll
+  for (int i = 0; i < kMine; ++i) x[i] = lane + 32 * i < d ? vector[lane + 32 * i] : 0.0F;
+  work(x);
+#pragma unroll
+  for (int i = 0; i < kMine; ++i) {
+    if (lane + 32 * i < d) vector[lane + 32 * i] = x[i];
+  }
+}
+
+/// An answer in the coordinates of the cache, by a warp, to where it goes in its own.
+template <int kMine>
+__device__ __forceinline__ void write_rotated_back(const float* answer, int32_t d, __nv_bfloat16* out) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  float x[kMine];
+#pragma unroll
+  for (int i = 0; i < kMine; ++i) x[i] = lane + 32 * i < d ? answer[lane + 32 * i] : 0.0F;
+  StridedVector<kMine>::rotate_back(x, d);
+#pragma unroll
+  for (int i = 0; i < kMine; ++i) {
+    if (lane + 32 * i < d) out[lane + 32 * i] = __float2bfloat16_rn(x[i]);
   }
 }
 
@@ -76,7 +103,7 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
   float* const sums = shared + query_room(kHeads, d);  // [kWarps, kHeads, head_dim]: of a cut each
   // The row's own key and value, which lie at any address in the call's rows, as bf16 of the codes
   // that they have themselves; the cache codes what was not rounded to bf16 yet.
-  using Own = KvFormat<KvNumbers::kBF16>;
+  using Own = PlainNumbers;
   auto* const own = reinterpret_cast<__nv_bfloat16*>(sums + kWarps * kHeads * d);  // [2, head_dim]
 
   const int32_t group = heads.q_heads / heads.n_kv_heads, parts = (group + kHeads - 1) / kHeads;
@@ -90,10 +117,16 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < kHeads * d; i += kThreads) {
     query[i] = i < here * d ? __bfloat162float(in_row[int64_t{first_head} * d + i]) : 0.0F;
   }
+  if constexpr (Format::kRotated) {
+    __syncthreads();
+    if (warp < here) {
+      in_shared<kPairs * 2>(query + warp * d, d, [d](auto& x) { StridedVector<kPairs * 2>::rotate(x, d); });
+    }
+  }
   if (sees_itself && warp < 2) {
     const auto* const from = in_row + (int64_t{heads.q_heads} + warp * heads.n_kv_heads + kv_head) * d + lane;
-    const float scale = Format::template read_back<kMaxHeadDim / 32>(
-        d, [&](int j) { return __bfloat162float(from[32 * j]); }, own + warp * d);
+    const float scale = Format::template read_back<kPairs * 2>(
+        d, warp == 1, [&](int j) { return __bfloat162float(from[32 * j]); }, own + warp * d);
     if (lane == 0) own_scales[warp] = scale;
   }
   __syncthreads();
@@ -119,16 +152,16 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
       const int32_t p = cut * kCut + lane;
       const bool seen = p >= begin && p < all;
       float weights[kHeads] = {};
-      const auto* v_of_lane = static_cast<const typename Format::Number*>(nullptr);
+      const char* v_of_lane = nullptr;
       float2 scales = make_float2(1, 1);
       if (seen && p == own_at) {
-        score<Own>(query, own, d, weights);
+        score<Own>(query, reinterpret_cast<const char*>(own), d, weights);
         scales = make_float2(own_scales[0], own_scales[1]);
       } else if (seen) {
         const KvPlace place = place_of(heads, page_table, branch, p);
         scales = Format::scales(heads, place, kv_head);
-        score<Format>(query, Format::vector(heads, place, kv_head, false), d, weights);
-        v_of_lane = Format::vector(heads, place, kv_head, true);
+        score<typename Format::Keys>(query, Format::key(heads, place, kv_head), d, weights);
+        v_of_lane = Format::value(heads, place, kv_head);
       }
       const float factor = call.scale * scales.x;
 #pragma unroll
@@ -144,15 +177,15 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
       const auto address = reinterpret_cast<unsigned long long>(v_of_lane);
 #pragma unroll 8
       for (int key = 0; key < kCut; ++key) {
-        const auto* const v = reinterpret_cast<const typename Format::Number*>(__shfl_sync(~0u, address, key));
+        const auto* const v = reinterpret_cast<const char*>(__shfl_sync(~0u, address, key));
         const bool is_own = cut * kCut + key == own_at;
         float2 loaded[kPairs];
 #pragma unroll
         for (int i = 0; i < kPairs; ++i) {
           const int32_t c = i * 64 + 2 * lane;
           loaded[i] = make_float2(0, 0);
-          if (v != nullptr && c < d) loaded[i] = unpack_bf16(Format::pair(v + c));
-          if (is_own && c < d) loaded[i] = unpack_bf16(Own::pair(own + d + c));
+          if (v != nullptr && c < d) loaded[i] = unpack_bf16(Format::Values::pair(v, d, c));
+          if (is_own && c < d) loaded[i] = unpack_bf16(Own::pair(reinterpret_cast<const char*>(own + d), d, c));
         }
 #pragma unroll
         for (int h = 0; h < kHeads; ++h) {
@@ -204,12 +237,23 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
     const int32_t i = static_cast<int32_t>(threadIdx.x) + j * kThreads;
     if (i >= here * d) continue;
     const float divisor = divisor_of(call, first_head + i / d, total[j]);
-    out[i] = __float2bfloat16_rn(divisor > 0 ? answer[j] / divisor : 0.0F);
+    const float value = divisor > 0 ? answer[j] / divisor : 0.0F;
+    if constexpr (Format::kRotated) {
+      query[i] = value;  // in the place of queries, which have been read
+    } else {
+      out[i] = __float2bfloat16_rn(value);
+    }
+  }
+  if constexpr (Format::kRotated) {
+    __syncthreads();
+    if (warp < here) write_rotated_back<kPairs * 2>(query + warp * d, d, out + warp * d);
   }
 }
 
 /// Merges the segments of a row and head.
+template <bool kRotated>
 __global__ void __launch_bounds__(128) combine_kernel(const __grid_constant__ AttentionCall call) {
+  __shared__ float rotated[kRotated ? kMaxHeadDim : 1];
   begin_kernel();
   const HeadsCall& heads = call.heads;
   const auto row = static_cast<int32_t>(blockIdx.x), head = static_cast<int32_t>(blockIdx.y);
@@ -217,6 +261,7 @@ __global__ void __launch_bounds__(128) combine_kernel(const __grid_constant__ At
   const int32_t all = call.end[row] + (heads.without_kv != nullptr && heads.without_kv[row] != 0 ? 1 : 0);
   const int32_t segment_end = begin < all ? (all + kSegment - 1) / kSegment : 0;
   const int64_t first = (int64_t{row} * heads.q_heads + head) * call.max_segments;
+  auto* const out = static_cast<__nv_bfloat16*>(call.out) + row * call.out_stride + int64_t{head} * heads.head_dim;
   for (auto i = static_cast<int32_t>(threadIdx.x); i < heads.head_dim; i += static_cast<int32_t>(blockDim.x)) {
     Extent total{-CUDART_INF_F, 0};
     float answer = 0;
@@ -226,9 +271,17 @@ __global__ void __launch_bounds__(128) combine_kernel(const __grid_constant__ At
       const float2 scales = merge(total, next);
       answer = answer * scales.x + call.partial[(first + segment) * heads.head_dim + i] * scales.y;
     }
-    auto* const out = static_cast<__nv_bfloat16*>(call.out) + row * call.out_stride + int64_t{head} * heads.head_dim;
     const float divisor = divisor_of(call, head, total);
-    out[i] = __float2bfloat16_rn(divisor > 0 ? answer / divisor : 0.0F);
+    const float value = divisor > 0 ? answer / divisor : 0.0F;
+    if constexpr (kRotated) {
+      rotated[i] = value;
+    } else {
+      out[i] = __float2bfloat16_rn(value);
+    }
+  }
+  if constexpr (kRotated) {
+    __syncthreads();
+    if (threadIdx.x < 32) write_rotated_back<kMaxHeadDim / 32>(rotated, heads.head_dim, out);
   }
 }
 
@@ -246,7 +299,7 @@ void launch(cudaStream_t stream, const AttentionCall& call) {
   start(stream, {grid, kThreads, shared}, attention_kernel<kPairs, kHeads, Format>, call);
   if (call.partial == nullptr) return;
   const dim3 all_heads(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(call.heads.q_heads));
-  start(stream, {all_heads, 128}, combine_kernel, call);
+  start(stream, {all_heads, 128}, combine_kernel<Format::kRotated>, call);
 }
 
 }  // namespace
@@ -266,7 +319,10 @@ void attention(cudaStream_t stream, const AttentionCall& call) {
   with_format(call.heads.numbers, [&](auto format) {
     using Format = decltype(format);
     if (d <= 64) return together ? launch<Format, 1, 4>(stream, call) : launch<Format, 1, 1>(stream, call);
-    if (d <= 128) return together ? launch<Format, 2, 4>(stream, call) : launch<Format, 2, 1>(stream, call);
+    // Rotated heads, whose size is a power of two, have tiles or are of another size.
+    if constexpr (!Format::kRotated) {
+      if (d <= 128) return together ? launch<Format, 2, 4>(stream, call) : launch<Format, 2, 1>(stream, call);
+    }
     if (d <= 256) return launch<Format, 4, 1>(stream, call);
     launch<Format, 8, 1>(stream, call);
   });

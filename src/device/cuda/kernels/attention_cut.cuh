@@ -78,7 +78,6 @@ __device__ inline Tile tile_at(const WindowRow* rows, int32_t row, int32_t last)
 /// next of each eight.
 template <int kDim, int kResident, class Format>
 struct Cut {
-  using Eight = typename Format::Eight;
   const AttentionCall& call;
   Shared<kDim>& shared;
   const int32_t* page_table;
@@ -86,10 +85,8 @@ struct Cut {
   int32_t kv_head;
   int32_t own_at;  ///< position that stands for the row's own key, or -1
 
-  /// The vector of a position that is not the row's own.
-  __device__ __forceinline__ const typename Format::Number* vector(int32_t p, bool value) const {
-    return Format::vector(call.heads, place_of(call.heads, page_table, branch, p), kv_head, value);
-  }
+  /// The place of a position that is not the row's own.
+  __device__ __forceinline__ KvPlace place(int32_t p) const { return place_of(call.heads, page_table, branch, p); }
 
   /// Sums and extents of the cut that begins at position `first`. queries: how many the tile has.
   __device__ __forceinline__ void run(int warp, int32_t first, const KeyRange& keys, int32_t queries) const {
@@ -101,40 +98,54 @@ struct Cut {
     if (Format::kScaled) {
       const int32_t p = first + lane;
       if (is_there(p)) {
-        scales = Format::scales(call.heads, place_of(call.heads, page_table, branch, p), kv_head);
+        scales = Format::scales(call.heads, place(p), kv_head);
       } else {
         scales = p == own_at ? make_float2(shared.own_scales[0], shared.own_scales[1]) : make_float2(0, 0);
       }
     }
-    Eight k[kCut / 8][kDim / 32];
+    // Whether all of its keys are in their places of the two pages that it has.
+    const bool whole = first >= keys.begin && first + kCut <= keys.end && !has_own &&
+                       (first + kCut <= branch.first || first >= branch.first + branch.n);
+    typename Format::Keys::template Apart<kDim, 4> k[kCut / 8];
+    const auto load_keys = [&] {
 #pragma unroll
-    for (int j = 0; j < kCut / 8; ++j) {
-      const int32_t p = first + 8 * j + g;
-      const bool there = is_there(p);
-      const auto* const from = there ? vector(p, false) + 8 * c : nullptr;
-#pragma unroll
-      for (int i = 0; i < kDim / 32; ++i) {
-        k[j][i] = there ? *reinterpret_cast<const Eight*>(from + 32 * i) : Eight{};
+      for (int j = 0; j < kCut / 8 && whole; j += 2) {
+        const KvPlace of_lane = {in_pages(call.heads, page_table, first + 8 * j).page, g};
+        const char* const key = Format::key(call.heads, of_lane, kv_head);
+        k[j].load(key, c);
+        k[j + 1].load(key + Format::template bytes_of<typename Format::Keys>(8 * kDim), c);
       }
-    }
+#pragma unroll
+      for (int j = 0; j < kCut / 8 && !whole; ++j) {
+        const int32_t p = first + 8 * j + g;
+        if (is_there(p)) k[j].load(Format::key(call.heads, place(p), kv_head), c);
+      }
+    };
     // Of 16 keys: 2 c, 2 c + 1, 2 c + 8, 2 c + 9, which are the inputs that a thread has of a step.
-    Eight v[kCut / 16][4][kDim / 64];
+    typename Format::Values::template Apart<kDim, 8> v[kCut / 16][4];
     const auto load_values = [&] {
 #pragma unroll
-      for (int t = 0; t < kCut / 16; ++t) {
+      for (int t = 0; t < kCut / 16 && whole; ++t) {
+        const KvPlace of_lane = {in_pages(call.heads, page_table, first + 16 * t).page, 2 * c};
+        const char* const value = Format::value(call.heads, of_lane, kv_head);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          v[t][i].load(value + Format::template bytes_of<typename Format::Values>((i % 2 + i / 2 * 8) * kDim), g);
+        }
+      }
+#pragma unroll
+      for (int t = 0; t < kCut / 16 && !whole; ++t) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int32_t p = first + 16 * t + 2 * c + i % 2 + i / 2 * 8;
-          const bool there = is_there(p);
-          const auto* const from = there ? vector(p, true) + 8 * g : nullptr;
-#pragma unroll
-          for (int b = 0; b < kDim / 64; ++b) {
-            v[t][i][b] = there ? *reinterpret_cast<const Eight*>(from + 64 * b) : Eight{};
-          }
+          if (is_there(p)) v[t][i].load(Format::value(call.heads, place(p), kv_head), g);
         }
       }
     };
-    if (kResident == 1) load_values();
+    load_keys();
+    // Codes of values, too, take no more registers than keys in bf16.
+    constexpr bool kTogether = kResident == 1 || Format::kScaled;
+    if (kTogether) load_values();
 
     float s[kCut / 8][4] = {};
 #pragma unroll
@@ -144,7 +155,7 @@ struct Cut {
       const uint4 high = *reinterpret_cast<const uint4*>(at + 8 * Shared<kDim>::kPitch);
 #pragma unroll
       for (int j = 0; j < kCut / 8; ++j) {
-        uint4 eight = Format::to_bf16(k[j][i]);
+        uint4 eight = k[j].to_bf16(i);
         if (has_own && first + 8 * j + g == own_at) {
           eight = *reinterpret_cast<const uint4*>(shared.own[0] + 32 * i + 8 * c);
         }
@@ -153,7 +164,7 @@ struct Cut {
       }
     }
 
-    if (kResident > 1) {
+    if (!kTogether) {
       asm volatile("" ::: "memory");  // registers of keys are free now, and not before
       load_values();
     }
@@ -203,7 +214,7 @@ struct Cut {
       for (int t = 0; t < kCut / 16; ++t) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          eights[t][i] = Format::to_bf16(v[t][i][b]);
+          eights[t][i] = v[t][i].to_bf16(b);
           if (has_own && first + 16 * t + 2 * c + i % 2 + i / 2 * 8 == own_at) {
             eights[t][i] = *reinterpret_cast<const uint4*>(shared.own[1] + 64 * b + 8 * g);
           }

@@ -92,19 +92,24 @@ __global__ void __launch_bounds__(kThreads, kResident)
     const int32_t table = first_row.table;
     const auto* const rows = static_cast<const __nv_bfloat16*>(heads.qkv);
 #pragma unroll
-    for (int32_t j = 0; j < kTileRows * kDim / kThreads; ++j) {
-      const int32_t i = tid + j * kThreads, query = i / kDim, d = i % kDim;
-      auto value = __float2bfloat16_rn(0.0F);
-      if (query < queries) {
-        value = rows[(tile.first + query / here) * heads.stride + int64_t{first_head + query % here} * kDim + d];
+    for (int j = 0; j < kMine; ++j) {
+      const int32_t at = tid + j * kThreads, query = at / (kDim / 4), d = at % (kDim / 4) * 4;
+      const auto* const from =
+          rows + (tile.first + query / here) * heads.stride + int64_t{first_head + query % here} * kDim + d;
+      float four[4] = {};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (query < queries) four[i] = __bfloat162float(from[i]);
       }
-      *reinterpret_cast<__nv_bfloat16*>(shared.queries + query * Shared<kDim>::kPitch + 2 * d) = value;
+      if constexpr (Format::kRotated) VectorOfFours<kDim>::rotate(four);
+      *reinterpret_cast<uint2*>(shared.queries + query * Shared<kDim>::kPitch + 2 * d) =
+          make_uint2(pack_bf16(four[0], four[1]), pack_bf16(four[2], four[3]));
     }
     if (alone && warp < 2) {
       const int32_t head = heads.q_heads + warp * heads.n_kv_heads + kv_head;
       const auto* const from = rows + tile.first * heads.stride + int64_t{head} * kDim + tid % 32;
       const float scale = Format::template read_back<kDim / 32>(
-          kDim, [&](int j) { return __bfloat162float(from[32 * j]); }, shared.own[warp]);
+          kDim, warp == 1, [&](int j) { return __bfloat162float(from[32 * j]); }, shared.own[warp]);
       if (tid % 32 == 0) shared.own_scales[warp] = scale;
     }
     if (tid < kTileRows) {
@@ -202,15 +207,19 @@ __global__ void __launch_bounds__(kThreads, kResident)
 #pragma unroll
     for (int j = 0; j < kMine; ++j) {
       const int32_t at = tid + j * kThreads, query = at / (kDim / 4), d = at % (kDim / 4) * 4;
+      float four[4] = {};
+      if (query < queries) {
+        const float divisor = divisor_of(call, first_head + query % here, total[j]);
+        const float values[4] = {answer[j].x, answer[j].y, answer[j].z, answer[j].w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) four[i] = divisor > 0 ? values[i] / divisor : 0.0F;
+      }
+      if constexpr (Format::kRotated) VectorOfFours<kDim>::rotate_back(four);
       if (query >= queries) continue;
       auto* const out = static_cast<__nv_bfloat16*>(call.out) + (tile.first + query / here) * call.out_stride +
                         int64_t{first_head + query % here} * kDim + d;
-      const float divisor = divisor_of(call, first_head + query % here, total[j]);
-      const bool none = !(divisor > 0);
-      out[0] = __float2bfloat16_rn(none ? 0.0F : answer[j].x / divisor);
-      out[1] = __float2bfloat16_rn(none ? 0.0F : answer[j].y / divisor);
-      out[2] = __float2bfloat16_rn(none ? 0.0F : answer[j].z / divisor);
-      out[3] = __float2bfloat16_rn(none ? 0.0F : answer[j].w / divisor);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) out[i] = __float2bfloat16_rn(four[i]);
     }
   }
 }

@@ -148,14 +148,7 @@ __global__ void commit_kernel(const __grid_constant__ HeadsCall heads, Branch br
   begin_kernel();
   const auto i = static_cast<int32_t>(blockIdx.x), kv_head = static_cast<int32_t>(blockIdx.y);
   const KvPlace from = in_scratch(heads, branch.slots[i]), to = in_pages(heads, page_table, branch.first + i);
-  for (const bool value : {false, true}) {
-    const auto* const numbers = Format::vector(heads, from, kv_head, value);
-    auto* const kept = Format::vector(heads, to, kv_head, value);
-    for (int32_t c = static_cast<int32_t>(threadIdx.x); c < heads.head_dim; c += static_cast<int32_t>(blockDim.x)) {
-      kept[c] = numbers[c];
-    }
-  }
-  if (threadIdx.x == 0) Format::copy_scales(heads, from, to, kv_head);
+  Format::copy(heads, from, to, kv_head);
 }
 
 template <class Format>
@@ -175,12 +168,7 @@ void store_as(cudaStream_t stream, const StoreCall& call) {
 
 int64_t kv_page_bytes(KvNumbers numbers, int32_t n_kv_heads, int32_t head_dim) {
   int64_t bytes = 0;
-  with_format(numbers, [&](auto format) {
-    using Format = decltype(format);
-    const int64_t vector = int64_t{head_dim} * static_cast<int64_t>(sizeof(typename Format::Number)) +
-                           (Format::kScaled ? static_cast<int64_t>(sizeof(float)) : 0);
-    bytes = 2 * n_kv_heads * kPageTokens * vector;
-  });
+  with_format(numbers, [&](auto format) { bytes = decltype(format)::page_bytes(n_kv_heads, head_dim); });
   return bytes;
 }
 
