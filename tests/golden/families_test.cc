@@ -32,6 +32,11 @@ class Families : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<Model> model_;
   SafetensorsFile tensors_;
+  // Of every second position, from the second on.
+  const float* golden_logits(const std::vector<float>& golden, int32_t position, int32_t columns) const {
+    EXPECT_EQ(golden.size(), prompt_.size() / 2 * static_cast<size_t>(columns));
+    return golden.data() + int64_t{position / 2} * columns;
+  }
   void expect_rows(Tensor found, const float* expected, const std::string& what) {
     const double tolerance = tensors_.tensors().at("logits").dtype == "F16" ? kToleranceOfHalves : kTolerance;
     for (int32_t r = 0; r < found.rows; ++r) {
@@ -66,15 +71,17 @@ TEST_P(Families, HiddenStatesOfEveryLayerAgree) {
 TEST_P(Families, LogitsAgree) {
   const std::vector<float> golden = floats(tensors_, "logits");
   const Tensor logits = decoder_->target(prompt_, 0, {});
-  ASSERT_EQ(static_cast<int64_t>(golden.size()), int64_t{logits.rows} * logits.cols);
-  expect_rows(logits, golden.data(), "logits");
+  for (int32_t i = 1; i < logits.rows; i += 2) {
+    expect_rows(logits.part(i, 1), golden_logits(golden, i, logits.cols), "position " + std::to_string(i));
+  }
 }
 
 TEST_P(Families, OneTokenAtATimeGivesTheSameLogits) {
   const std::vector<float> golden = floats(tensors_, "logits");
-  for (size_t i = 0; i < prompt_.size(); ++i) {
-    const Tensor logits = decoder_->target({prompt_[i]}, static_cast<int32_t>(i), {});
-    expect_rows(logits, golden.data() + i * logits.cols, "position " + std::to_string(i));
+  for (int32_t i = 0; i < static_cast<int32_t>(prompt_.size()); ++i) {
+    const Tensor logits = decoder_->target({prompt_[static_cast<size_t>(i)]}, i, {});
+    if (i % 2 == 0) continue;
+    expect_rows(logits, golden_logits(golden, i, logits.cols), "position " + std::to_string(i));
   }
 }
 
@@ -91,8 +98,8 @@ TEST_P(Families, LogitsOnTheCpuAreNear) {
   const std::vector<float> golden = floats(tensors_, "logits");
   const Tensor logits = decoder.target(prompt_, 0, {});
   std::vector<double> errors;
-  for (int32_t r = 0; r < logits.rows; ++r) {
-    errors.push_back(relative_error(logits.row(r), golden.data() + int64_t{r} * logits.cols, logits.cols));
+  for (int32_t r = 1; r < logits.rows; r += 2) {
+    errors.push_back(relative_error(logits.row(r), golden_logits(golden, r, logits.cols), logits.cols));
   }
   std::sort(errors.begin(), errors.end());
   EXPECT_LT(errors[errors.size() / 2], 0.02);
