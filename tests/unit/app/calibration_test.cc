@@ -142,6 +142,7 @@ TEST_F(Calibration, ReplacesADrafterOnlyByABetterOne) {
   EXPECT_FALSE(fs::exists(output_ / TrainRun::kState));
   EXPECT_TRUE(bytes(DurableFolder::previous(output_) / kWeights) == bytes(random / kWeights));
   EXPECT_THAT(comparison_text(*won, "MODEL", "random", options), HasSubstr("ashlar serve MODEL --drafter"));
+  EXPECT_EQ(comparison_json(*won, options).at("gain"), won->gain().value);
 
   options.learning_rate = 0.5;
   options.epochs = 1;

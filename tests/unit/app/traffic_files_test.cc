@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <sstream>
@@ -84,6 +85,29 @@ TEST_F(TrafficFilesTest, KeepsTheNewestWithinItsBound) {
   for (size_t i = 0; i < kept.size(); ++i) {
     EXPECT_EQ(kept[i].ids[0], static_cast<int32_t>(1'000 - kept.size() + i));
   }
+}
+
+// What was there counts as new by when its file was written; what goes away no longer counts as kept.
+TEST_F(TrafficFilesTest, CountsAnswers) {
+  constexpr int64_t kBytes = 8'000;
+  {
+    TrafficFiles files(options(kBytes), {});
+    for (int32_t i = 0; i < 100; ++i) files.add(record({{{i}, {i, i}}}));
+  }
+  const auto kept = static_cast<int64_t>(examples().size());
+  TrafficFiles::Options counted = options(kBytes);
+  counted.new_since = fs::file_time_type::clock::now() + std::chrono::hours(1);
+  EXPECT_EQ(TrafficFiles(counted, {}).counts().answers, kept);
+  EXPECT_EQ(TrafficFiles(counted, {}).counts().added, 0);
+  counted.new_since = fs::file_time_type::min();
+  TrafficFiles files(counted, {});
+  EXPECT_EQ(files.counts().added, kept);
+  for (int32_t i = 0; i < 300; ++i) files.add(record({{{i}, {i, i}}, {{i}, {i}}}));
+  for (int32_t i = 0; i < 5000 && files.counts().added < kept + 600; ++i) usleep(1000);
+  usleep(50'000);  // the oldest goes after the newest was written
+  EXPECT_EQ(files.counts().added, kept + 600);
+  EXPECT_EQ(files.counts().answers, static_cast<int64_t>(examples().size()));
+  EXPECT_LT(files.counts().answers, 600);
 }
 
 // A line that is longer than a file's share has a file of its own.
