@@ -61,9 +61,8 @@ class Engine::Impl {
     const StepShape shape = decoder_->shape(0);
     const int32_t decode_rows = (shape.whole_sequence ? 1 : options.max_sequences) * shape.rows;
     PromptRows rows = options.prompt_rows(ops);
-    const int32_t prefill_rows = std::max(std::min(rows.chunk_alone, 64), shape.block);
-    rows.max_shared = std::max(rows.max_shared, decode_rows + prefill_rows);
-    rows.max_alone = std::max(rows.max_alone, rows.max_shared);
+    rows.max_alone = std::max(
+        {rows.max_alone, rows.max_shared, decode_rows + Scheduler::least_prompt_rows(rows.chunk_alone, shape)});
     const int32_t max_spans = (shape.joins_prefill ? 2 : 1) * options.max_sequences;
     const StepLimits limits = {rows.max_alone, max_spans, options.max_sequences};
     KvLayout layout;

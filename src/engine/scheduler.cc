@@ -23,6 +23,7 @@ Scheduler::Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& 
       cache_(memory.pages(), PrefixIndex::mix, decoder.shape(0).block, memory.snapshots()),
       has_states_(memory.has_states()),
       prompt_rows_(prompt_rows),
+      least_prompt_rows_(least_prompt_rows(prompt_rows.chunk_alone, decoder.shape(0))),
       pace_(options.prompt_step_ns) {
   running_.reserve(options.max_sequences);
   for (int32_t slot = options.max_sequences - 1; slot >= 0; --slot) free_slots_.push_back(slot);
@@ -162,9 +163,28 @@ void Scheduler::drop_preempted(Step& step) {
   }
 }
 
+int32_t Scheduler::answer_rows(const Step& step) const {
+  int32_t rows = 0;
+  for (size_t i = 0; i < step.plan.spans.size(); ++i) {
+    const Span& span = step.plan.spans[i];
+    if (span.prompt != nullptr) continue;
+    const Sequence& sequence = *step.members[i].sequence;
+    const int32_t newest = sequence.newest_rows > 0 ? sequence.newest_rows : static_cast<int32_t>(usual_rows_ + 0.5);
+    rows += sequence.shape.min_rows == 0 ? span.n_rows : std::min(span.n_rows, newest);
+  }
+  return rows;
+}
+
+int32_t Scheduler::room(const Step& step) const {
+  const int32_t room = prompt_rows_.max_alone - step.plan.n_rows;
+  if (!step.has_answers()) return room;
+  const int32_t most = std::max(prompt_rows_.max_shared - answer_rows(step), least_prompt_rows_);
+  return std::min(room, most - step.prompt_rows());
+}
+
 int32_t Scheduler::prompt_room(const Step& step) const {
   const int32_t prompts = step.prompt_rows(), others = step.plan.n_rows - prompts;
-  return std::min(max_rows(step) - step.plan.n_rows, pace_.max_rows(others) - prompts);
+  return std::min(room(step), pace_.max_rows(others) - prompts);
 }
 
 void Scheduler::add_prefill(Step& step, Sequence& sequence) {
@@ -174,7 +194,7 @@ void Scheduler::add_prefill(Step& step, Sequence& sequence) {
   int32_t room = prompt_room(step);
   // A block that is longer than the pace allows: the first prompt goes on all the same.
   if (step.prompt_rows() == 0) {
-    room = std::max(room, std::min(shape.block, prompt_rows_.max_shared - step.plan.n_rows));
+    room = std::max(room, std::min(shape.block, prompt_rows_.max_alone - step.plan.n_rows));
   }
   const int32_t chunk = step.has_answers() ? prompt_rows_.chunk_shared : prompt_rows_.chunk_alone;
   int32_t rows = shape.whole_blocks(std::max(chunk, shape.block));

@@ -3,6 +3,7 @@
 // Decides what each step computes. plan() works with upper bounds, since results of the step in flight are not known
 // yet; collect() brings the bounds back to the facts.
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <string>
@@ -43,6 +44,11 @@ class Scheduler {
   Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& slots, const KvMemory& memory,
             const PromptRows& prompt_rows);
 
+  /// Rows of prompts that a step has room for in which answers run, however many rows these use.
+  static int32_t least_prompt_rows(int32_t chunk, const StepShape& shape) {
+    return std::max(std::min(chunk, kLeastPromptRows), shape.block);
+  }
+
   /// Queues a sequence; on an exception the caller keeps it.
   void add(std::unique_ptr<Sequence>& sequence);
   /// Reports the sequence's end without having queued it.
@@ -76,6 +82,7 @@ class Scheduler {
   void report(EngineCounters& counters) const;
 
  private:
+  static constexpr int32_t kLeastPromptRows = 64;  // a piece of someone's prompt
   using Owned = std::unique_ptr<Sequence>;
 
   void plan_spans(Step& step);
@@ -108,11 +115,10 @@ class Scheduler {
   /// that were published.
   void keep_saves(Span& span, Sequence& sequence) noexcept;
   void release_pages(Sequence& sequence) noexcept;
-  /// Prompt rows that the step still has room for.
-  /// Most rows of the step as it is planned so far.
-  int32_t max_rows(const Step& step) const {
-    return step.has_answers() ? prompt_rows_.max_shared : prompt_rows_.max_alone;
-  }
+  /// Rows that answers will have in the step, about: of those that are reserved for them most use few.
+  int32_t answer_rows(const Step& step) const;
+  /// Prompt rows that the step still has room for, and as many of them as keep its pace.
+  int32_t room(const Step& step) const;
   int32_t prompt_room(const Step& step) const;
   /// Gives the sequence pages for `tokens` tokens, at the price of preempting younger ones. False if it has to wait.
   bool grow(Sequence& sequence, int32_t tokens);
@@ -134,11 +140,13 @@ class Scheduler {
   PageCache cache_;
   const bool has_states_;
   const PromptRows prompt_rows_;
+  const int32_t least_prompt_rows_;
   PrefillPace pace_;
   std::deque<Owned> waiting_;
   std::vector<Owned> running_;  // in order of arrival
   std::vector<int32_t> free_slots_;
   bool prompts_wait_ = false;  // for rows of the step that is being planned
+  double usual_rows_ = 1;      // that decode spans used lately: what is expected of sequences that had none yet
   // The sequence that found too few pages, and how many it needs available while its match stays what it was. None
   // was admitted since.
   RequestId refused_ = 0;

@@ -47,7 +47,7 @@ void Scheduler::free_slot(const Step& step) {
 
 void Scheduler::admit_waiting(Step& step) {
   free_slot(step);
-  for (auto at = waiting_.begin(); at != waiting_.end() && !free_slots_.empty() && step.plan.n_rows < max_rows(step);) {
+  for (auto at = waiting_.begin(); at != waiting_.end() && !free_slots_.empty() && room(step) > 0;) {
     Sequence& sequence = **at;
     if (sequence.waits_for_mask()) {
       left_out_ = true;

@@ -124,7 +124,32 @@ TEST(SchedulerSteps, SequencesThatDoNotDraftLeavePromptsTheirRows) {
       ASSERT_TRUE(loop.step());
       most = std::max(most, loop.last_step().prompt_rows());
     }
-    EXPECT_EQ(most, options.max_step_rows - kSequences * std::min(2 * used, kWidth));
+    EXPECT_EQ(most, options.max_step_rows - kSequences * used);
+  }
+}
+
+// Answers wait for few prompt rows, however many rows are reserved for drafts that nobody makes.
+TEST(SchedulerSteps, RowsOfDraftsThatMightBeDoNotMakePromptsLonger) {
+  const auto ops = make_device("ref", {});
+  constexpr int32_t kWidth = 16, kSequences = 8, kShared = 100, kChunk = 20;
+  for (const int32_t used : {1, 5, kWidth}) {
+    SCOPED_TRACE(used);
+    FakeDecoder decoder(kWidth, 2000);
+    decoder.use_rows(used);
+    EngineOptions options = options_of(kSequences + 1, 1500);
+    SchedulerLoop loop(*ops, decoder, options, {kShared, 2000, 1000, kChunk});
+    for (int32_t i = 0; i < kSequences; ++i) add(loop, 20, 1500, i);
+    for (int32_t i = 0; i < 12; ++i) ASSERT_TRUE(loop.step());
+    const auto last = add(loop, 1000, 5, 500);
+    int32_t most = 0;
+    for (int32_t i = 0; i < 8; ++i) {
+      ASSERT_TRUE(loop.step());
+      most = std::max(most, loop.last_step().prompt_rows());
+    }
+    EXPECT_EQ(most, std::max(kShared - kSequences * used, kChunk));
+    while (loop.step()) {
+    }
+    EXPECT_EQ(last->tokens, answer(1000, 5, 500));
   }
 }
 

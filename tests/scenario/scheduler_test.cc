@@ -225,6 +225,31 @@ TEST_P(Depths, ALongPromptLeavesOthersTheirPace) {
   }
 }
 
+// A step in which every sequence drafts needs more rows than answers are to wait for.
+TEST_P(Depths, RoomForManyDraftsDoesNotMakePromptsLonger) {
+  const auto ops = make_device("ref", {});
+  auto decoder = std::make_unique<FakeDecoder>(16, 2000);
+  FakeDecoder& fake = *decoder;
+  fake.use_rows(1);
+  fake.delay(1000);
+  EngineOptions options;
+  options.depth = GetParam();
+  options.max_sequences = 64;
+  options.kv_pages = 1000;
+  Engine engine(*ops, std::move(decoder), options);
+  const RequestId first = engine.submit(simple_request(1900)).value();
+  while (engine.counters().generated_tokens == 0) std::this_thread::yield();
+  for (int32_t i = 0; i < 6; ++i) {
+    Request request = simple_request(1);
+    request.prompt.resize(400, i);
+    const auto end = std::static_pointer_cast<CheckingSink>(request.sink);
+    ASSERT_TRUE(engine.submit(std::move(request)).ok());
+    if (i == 5) end->await();
+  }
+  EXPECT_LE(fake.max_with_others(), options.max_step_rows);
+  engine.cancel(first);
+}
+
 bool comes_true(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!condition()) {
