@@ -168,9 +168,8 @@ int32_t Scheduler::answer_rows(const Step& step) const {
   for (size_t i = 0; i < step.plan.spans.size(); ++i) {
     const Span& span = step.plan.spans[i];
     if (span.prompt != nullptr) continue;
-    const Sequence& sequence = *step.members[i].sequence;
-    const int32_t newest = sequence.newest_rows > 0 ? sequence.newest_rows : static_cast<int32_t>(usual_rows_ + 0.5);
-    rows += sequence.shape.min_rows == 0 ? span.n_rows : std::min(span.n_rows, newest);
+    const StepShape& shape = step.members[i].sequence->shape;
+    rows += shape.min_rows > 0 ? shape.min_rows : span.n_rows;
   }
   return rows;
 }

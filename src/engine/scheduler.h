@@ -115,7 +115,8 @@ class Scheduler {
   /// that were published.
   void keep_saves(Span& span, Sequence& sequence) noexcept;
   void release_pages(Sequence& sequence) noexcept;
-  /// Rows that answers will have in the step, about: of those that are reserved for them most use few.
+  /// Rows of answers that the bound of a step with prompts counts: those that they need, without drafts, so that
+  /// prompts are as fast with a drafter as without one.
   int32_t answer_rows(const Step& step) const;
   /// Prompt rows that the step still has room for, and as many of them as keep its pace.
   int32_t room(const Step& step) const;
@@ -146,7 +147,6 @@ class Scheduler {
   std::vector<Owned> running_;  // in order of arrival
   std::vector<int32_t> free_slots_;
   bool prompts_wait_ = false;  // for rows of the step that is being planned
-  double usual_rows_ = 1;      // that decode spans used lately: what is expected of sequences that had none yet
   // The sequence that found too few pages, and how many it needs available while its match stays what it was. None
   // was admitted since.
   RequestId refused_ = 0;

@@ -8,11 +8,6 @@
 #include "engine/scheduler.h"
 
 namespace ashlar {
-namespace {
-
-constexpr double kUsualRate = 1.0 / 64;  // that a span counts for
-
-}  // namespace
 
 void Scheduler::collect(Step& step) {
   // Whatever happens below: snapshots that no page took come back.
@@ -93,7 +88,6 @@ void Scheduler::count_step(Sequence& sequence, const SpanResult& span) {
   RequestStats& stats = sequence.stats;
   ++stats.verify_steps;
   sequence.newest_rows = 1 + span.n_drafted;
-  usual_rows_ += kUsualRate * (sequence.newest_rows - usual_rows_);
   stats.drafted += span.n_drafted;
   stats.accepted += span.n_accepted;
   stats.ngram_accepted += span.n_ngram_accepted;

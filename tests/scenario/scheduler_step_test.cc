@@ -114,7 +114,7 @@ TEST(SchedulerSteps, SequencesThatDoNotDraftLeavePromptsTheirRows) {
     decoder.use_rows(used);
     EngineOptions options = options_of(kSequences + 1, 1500);
     options.max_step_rows = kWidth * (kSequences + 1) + 64;
-    SchedulerLoop loop(*ops, decoder, options);
+    SchedulerLoop loop(*ops, decoder, options, {options.max_step_rows, options.max_step_rows, 512, 512});
     for (int32_t i = 0; i < kSequences; ++i) add(loop, 20, 1500, i);
     for (int32_t i = 0; i < 12; ++i) ASSERT_TRUE(loop.step());
     EXPECT_EQ(loop.last_step().plan.n_rows, kSequences * kWidth);  // no other sequence wants them
@@ -124,20 +124,20 @@ TEST(SchedulerSteps, SequencesThatDoNotDraftLeavePromptsTheirRows) {
       ASSERT_TRUE(loop.step());
       most = std::max(most, loop.last_step().prompt_rows());
     }
-    EXPECT_EQ(most, options.max_step_rows - kSequences * used);
+    EXPECT_EQ(most, options.max_step_rows - kSequences * std::min(2 * used, kWidth));
   }
 }
 
-// Answers wait for few prompt rows, however many rows are reserved for drafts that nobody makes.
-TEST(SchedulerSteps, RowsOfDraftsThatMightBeDoNotMakePromptsLonger) {
+// Answers wait for as few prompt rows with a drafter as without one, and prompts for no more steps.
+TEST(SchedulerSteps, RowsOfDraftsLeavePromptsTheirOwn) {
   const auto ops = make_device("ref", {});
-  constexpr int32_t kWidth = 16, kSequences = 8, kShared = 100, kChunk = 20;
+  constexpr int32_t kWidth = 16, kSequences = 8, kShared = 100;
   for (const int32_t used : {1, 5, kWidth}) {
     SCOPED_TRACE(used);
     FakeDecoder decoder(kWidth, 2000);
     decoder.use_rows(used);
     EngineOptions options = options_of(kSequences + 1, 1500);
-    SchedulerLoop loop(*ops, decoder, options, {kShared, 2000, 1000, kChunk});
+    SchedulerLoop loop(*ops, decoder, options, {kShared, 2000, 1000, 20});
     for (int32_t i = 0; i < kSequences; ++i) add(loop, 20, 1500, i);
     for (int32_t i = 0; i < 12; ++i) ASSERT_TRUE(loop.step());
     const auto last = add(loop, 1000, 5, 500);
@@ -146,7 +146,7 @@ TEST(SchedulerSteps, RowsOfDraftsThatMightBeDoNotMakePromptsLonger) {
       ASSERT_TRUE(loop.step());
       most = std::max(most, loop.last_step().prompt_rows());
     }
-    EXPECT_EQ(most, std::max(kShared - kSequences * used, kChunk));
+    EXPECT_EQ(most, kShared - kSequences);
     while (loop.step()) {
     }
     EXPECT_EQ(last->tokens, answer(1000, 5, 500));
