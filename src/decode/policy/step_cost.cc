@@ -108,10 +108,16 @@ double StepCosts::learn(Kind kind, double rows, double cost, double measured) {
 // Nothing here may favour one side: a bound from below by what fewer rows took, right as it sounds, is the largest of
 // many noisy figures, and on a busy machine makes passes with drafts a tenth dearer than they are.
 void StepCosts::believe(Kind kind) {
-  static const auto octaves = [] {
-    std::array<double, kClasses> at{};
-    for (int32_t i = 0; i < kClasses; ++i) at[i] = i < 16 ? std::log2(i + 1.0) : i - 11.5;
-    return at;
+  // What passes of one class say of another; found once, since it takes longer than all else between two steps.
+  static const auto says = [] {
+    const auto octave = [](int32_t i) { return i < 16 ? std::log2(i + 1.0) : i - 11.5; };
+    std::array<std::array<double, kClasses>, kClasses> part{};
+    for (int32_t i = 0; i < kClasses; ++i) {
+      for (int32_t j = 0; j < kClasses; ++j) {
+        part[i][j] = i == j ? kOwn : std::exp2(-kNearness * std::abs(octave(i) - octave(j)));
+      }
+    }
+    return part;
   }();
   for (int32_t i = 0; i < kClasses; ++i) {
     double sum = 0;
@@ -120,8 +126,8 @@ void StepCosts::believe(Kind kind) {
       if ((from == kDraft) != (kind == kDraft)) continue;
       for (int32_t j = 0; j < kClasses; ++j) {
         if (seen_[from][j] == 0) continue;
-        double part = std::min(seen_[from][j], 4 * kFewPasses) * (from == kind ? 1.0 : kOtherKind);
-        part *= i == j ? kOwn : std::exp2(-kNearness * std::abs(octaves[i] - octaves[j]));
+        const double passes = std::min(seen_[from][j], 4 * kFewPasses) * (from == kind ? 1.0 : kOtherKind);
+        const double part = passes * says[i][j];
         sum += part * error_[from][j];
         weight += part;
       }

@@ -45,8 +45,7 @@ bool WidthPolicy::choose(std::span<WidthChoice> sequences) {
     choose_best(sequences);
     return false;
   }
-  const bool hope = survival_.guesses() || good_drafts_would_pay(sequences);
-  hopeless_steps_ = hope ? 0 : std::min(hopeless_steps_ + 1, kGiveUpAfter);
+  take_hope(survival_.guesses() || good_drafts_would_pay(sequences));
   probe_credit_ += (survival_.guesses() ? kFirstProbeShare : kProbeShare) * plain_time_;
   if (trial_steps_ > 0) {
     --trial_steps_;
@@ -55,6 +54,15 @@ bool WidthPolicy::choose(std::span<WidthChoice> sequences) {
   }
   if (choose_best(sequences)) count_towards_trial(sequences.size());
   return proposer_ == ProposerRows::kAll || whole_blocks_are_cheap(sequences);
+}
+
+void WidthPolicy::take_hope(bool hope) {
+  if (!hope) {
+    hopeless_steps_ = std::min(hopeless_steps_ + 1, kGiveUpAfter);
+  } else {
+    hopeless_steps_ = gave_up_ ? std::max(hopeless_steps_ - kGiveUpAfter / kHopeAfter, 0) : 0;
+  }
+  gave_up_ = hopeless_steps_ == kGiveUpAfter || (gave_up_ && hopeless_steps_ > 0);
 }
 
 void WidthPolicy::count_towards_trial(size_t n) {

@@ -50,10 +50,12 @@ class WidthPolicy {
   void budget(std::span<const WidthChoice> sequences, int32_t max_rows, RowBudget& budget) const;
   /// False while the sequences that decode together are such, and have been for a while, that not even drafts much
   /// better than the common ones would pay: then keeping the drafter informed is not worth its price.
-  bool hopeful() const { return hopeless_steps_ < kGiveUpAfter; }
+  bool hopeful() const { return !gave_up_; }
 
  private:
   static constexpr int32_t kGiveUpAfter = 32;  // steps
+  // Steps of hope until it is back: those of the few sequences that are left where many end together are fewer.
+  static constexpr int32_t kHopeAfter = 8;
   static constexpr int32_t kFirstTrial = 512;
 
   struct Draft {
@@ -68,6 +70,7 @@ class WidthPolicy {
     int32_t left = kFirstTrial;  // steps with drafts until then
   };
 
+  void take_hope(bool hope);
   bool proposes() const { return proposer_ != ProposerRows::kNone; }
   /// For `drafts` of a sequence that may have `most` rows.
   int32_t rows_of_proposer(int32_t drafts, int32_t most) const {
@@ -87,6 +90,7 @@ class WidthPolicy {
   StepCosts costs_;
   SurvivalEstimates survival_;
   int32_t hopeless_steps_ = 0;
+  bool gave_up_ = false;          // and hope is not back
   int32_t trial_steps_ = 0;       // left of a trial
   std::array<Trial, 10> trials_;  // [i]: of steps of 2^(i-1) + 1 to 2^i sequences
   double gain_ = 1;               // expected tokens per time, times those of plain passes, slowly moving

@@ -209,6 +209,24 @@ TEST(WidthPolicy, ManySequencesDoNotMakeDraftsCheaper) {
   EXPECT_FALSE(policy.hopeful());
 }
 
+// Where answers end together, a few steps of the last of them are followed by as many new ones.
+TEST(WidthPolicy, AFewStepsOfFewSequencesBringNoHope) {
+  WidthPolicy policy(16, 16);
+  set_costs(policy, line(10.0, 0.5), line(0.05, 0.01));
+  for (int step = 0; step < 100; ++step) policy.survival().observe(step % 16, 3, 0);
+  const auto hopes_after = [&](int32_t steps, int32_t sequences) {
+    for (int32_t step = 0; step < steps; ++step) choose(policy, sequences);
+    return policy.hopeful();
+  };
+  EXPECT_TRUE(hopes_after(20, 1));
+  EXPECT_FALSE(hopes_after(40, 16));
+  for (int wave = 0; wave < 5; ++wave) {
+    EXPECT_FALSE(hopes_after(3, 1));
+    EXPECT_FALSE(hopes_after(20, 16));
+  }
+  EXPECT_TRUE(hopes_after(20, 1));
+}
+
 // Where the proposer is slow with many sequences alone, it is left out there alone.
 TEST(WidthPolicy, LearnsWhereTheProposerIsSlow) {
   SimulatedDevice device = testing::device(line(1.0, 0.02), line(0.3, 0.02));
