@@ -80,10 +80,12 @@ bool Service::wait_for_engine() {
 }
 
 bool Service::begin_change() {
-  const std::lock_guard lock(mutex_);
-  if (draining_ || changing_ || !jobs_.empty() || preparing_ > 0) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (draining_ || changing_ || !jobs_.empty() || preparing_ > 0) return false;
+    changing_ = true;
+  }
   engine_.close();
-  changing_ = true;
   return true;
 }
 

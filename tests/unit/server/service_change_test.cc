@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <random>
+#include <thread>
+
 #include "unit/server/service_harness.h"
 
 namespace ashlar::server::test {
@@ -24,8 +28,8 @@ TEST(ServiceChange, RequestsThatComeMeanwhileAreAnsweredByTheNewEngine) {
   Service& service = harness.service();
   const std::string expected = tokens_of(harness.ask(kPath, kBody));
   EXPECT_TRUE(service.wait_idle(std::chrono::steady_clock::now() + std::chrono::seconds(10)));
-  const EngineCounters before = service.engine().counters();
   ASSERT_TRUE(service.begin_change());
+  const EngineCounters before = service.engine().counters();
   EXPECT_FALSE(service.begin_change());
   std::vector<std::unique_ptr<Asked>> asked;  // more than there are workers
   for (int i = 0; i < 5; ++i) {
@@ -39,8 +43,47 @@ TEST(ServiceChange, RequestsThatComeMeanwhileAreAnsweredByTheNewEngine) {
   EXPECT_EQ(engine.counters().generated_tokens, 0U);
   service.end_change(engine);
   for (const auto& one : asked) EXPECT_EQ(tokens_of(one->end()), expected);
+  engine.wait_idle();
   EXPECT_EQ(engine.counters().generated_tokens, 5U * 8);
   EXPECT_EQ(service.engine().counters().generated_tokens, before.generated_tokens + 5 * 8);
+}
+
+// Clients come at any moment of it, and none is refused, lost or answered otherwise.
+TEST(ServiceChange, IsNoticedByNoClient) {
+  constexpr int kChanges = 30;
+  ServiceHarness harness;
+  Service& service = harness.service();
+  const std::string expected = tokens_of(harness.ask(kPath, kBody));
+  std::atomic<bool> over{false};
+  std::atomic<int> answers{0};
+  std::vector<std::thread> clients;
+  for (unsigned seed = 1; seed <= 3; ++seed) {
+    clients.emplace_back([&, seed] {
+      std::mt19937 random(seed);
+      while (!over) {
+        EXPECT_EQ(tokens_of(harness.ask(kPath, kBody)), expected);
+        ++answers;
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000));
+      }
+    });
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  int changes = 0;
+  while (changes < kChanges && std::chrono::steady_clock::now() < deadline) {
+    service.wait_idle(deadline);
+    if (!service.begin_change()) continue;
+    service.end_change(harness.make_engine());
+    ++changes;
+    const int before = answers;
+    while (answers == before && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  }
+  over = true;
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(changes, kChanges);
+  service.wait_idle(std::chrono::steady_clock::now() + std::chrono::seconds(10));
+  ASSERT_TRUE(service.begin_change());  // after which all is counted
+  EXPECT_EQ(service.engine().counters().generated_tokens, 8U * (1 + static_cast<uint64_t>(answers)));
+  service.end_change(harness.make_engine());
 }
 
 TEST(ServiceChange, WaitsForWhatRuns) {

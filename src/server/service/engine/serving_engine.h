@@ -26,7 +26,7 @@ class ServingEngine {
   EngineCounters counters() const;
   Facts facts() const;
 
-  /// From here on the engine may be ended.
+  /// From here on the engine may be ended. Nothing runs on it, and nothing is submitted.
   void close();
   /// `engine` outlives this, or is closed before it ends.
   void open(Engine& engine);
