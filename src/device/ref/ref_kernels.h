@@ -13,9 +13,13 @@ namespace ashlar::ref {
 /// Sum of a[i] * b[i], accumulated in double so that the specification itself adds no order-dependent error.
 float dot(const float* a, const float* b, int32_t n);
 
-/// out[j] = dot(x, rows + j * stride, n) for j in [0, count), with the bits of dot: a product with a weight, several
-/// outputs at a time.
-void dots(const float* x, const float* rows, int32_t n, int64_t stride, int32_t count, float* out);
+/// Outputs of a product that are computed side by side: the chains of one would wait for themselves.
+constexpr int32_t kTogether = 4;
+
+/// out[j] = dot(x, rows + j * n, n) for j in [0, kTogether), with the bits of dot, of numbers that were widened before.
+void few_dots(const double* x, const double* rows, int32_t n, float* out);
+
+void widen(const float* from, int64_t n, double* to);
 
 void rms_norm(const float* x, const float* weight, int32_t n, float eps, float* out);
 

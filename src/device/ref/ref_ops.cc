@@ -137,16 +137,21 @@ class RefOps final : public HostOps {
     ASHLAR_CHECK_EQ(in.x.cols, w.k());
     ASHLAR_CHECK_EQ(out.cols, w.n());
     const Tensor x = in.x;
-    std::vector<float> normed(in.norm == nullptr ? 0 : static_cast<size_t>(x.rows) * w.k());
-    const auto input = [&](int32_t r) { return normed.empty() ? x.row(r) : normed.data() + int64_t{r} * w.k(); };
-    for (int32_t r = 0; r < x.rows && !normed.empty(); ++r) ref::rms_norm(x.row(r), in.norm, w.k(), in.eps, input(r));
-    // A few outputs of every row at a time, so that a weight crosses the caches once.
-    constexpr int32_t kOutputs = 16;
-    float sums[kOutputs];
-    for (int32_t first = 0; first < w.n(); first += kOutputs) {
-      const int32_t count = std::min(kOutputs, w.n() - first);
+    const int32_t k = w.k();
+    std::vector<float> normed(in.norm == nullptr ? 0 : static_cast<size_t>(k));
+    std::vector<double> inputs(static_cast<size_t>(x.rows) * k);
+    for (int32_t r = 0; r < x.rows; ++r) {
+      if (in.norm != nullptr) ref::rms_norm(x.row(r), in.norm, k, in.eps, normed.data());
+      ref::widen(in.norm != nullptr ? normed.data() : x.row(r), k, inputs.data() + int64_t{r} * k);
+    }
+    // A few outputs of every row at a time, so that a weight crosses the caches and is widened once.
+    std::vector<double> rows(static_cast<size_t>(ref::kTogether) * k);
+    float sums[ref::kTogether];
+    for (int32_t first = 0; first < w.n(); first += ref::kTogether) {
+      const int32_t count = std::min(ref::kTogether, w.n() - first);
+      ref::widen(w.row(first), int64_t{count} * k, rows.data());
       for (int32_t r = 0; r < x.rows; ++r) {
-        ref::dots(input(r), w.row(first), w.k(), w.k(), count, sums);
+        ref::few_dots(inputs.data() + int64_t{r} * k, rows.data(), k, sums);
         for (int32_t i = 0; i < count; ++i) {
           if (!w.bias().empty()) sums[i] += w.bias()[first + i];
           float& to = out.row(r)[first + i];
