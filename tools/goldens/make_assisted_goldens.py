@@ -118,7 +118,7 @@ def write_small_drafter(folder):
     config = z_lab(aux_layers=(0, 1), block=5, hidden_size=h, intermediate_size=inner, num_hidden_layers=1, num_attention_heads=q,
                    num_key_value_heads=kv, head_dim=d, layer_types=["full_attention"], torch_dtype="float32")
     config["num_target_layers"] = 3
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    (folder / "config.json").write_text(json.dumps(config, separators=(",", ":")) + "\n")
     base = "layers.0."
     matrices = {"fc": (h, 2 * h), **{f"{base}self_attn.{part}_proj": shape for part, shape in
                                      {"q": (q * d, h), "k": (kv * d, h), "v": (kv * d, h), "o": (h, q * d)}.items()},

@@ -269,7 +269,7 @@ def make(root, name, seed):
     folder = root / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    (folder / "config.json").write_text(json.dumps(config, separators=(",", ":")) + "\n")
     seeded_weights.describe(folder, seed, tensors_of(config, dtype))
     run = (hf_runner if reference == "hf" else mlx_runner)(folder, config, hf_type)
     ids = np.random.default_rng(seed).integers(4, VOCAB, TOKENS).tolist()
@@ -352,7 +352,7 @@ def make_router(root):
                          "weights": [round(float(w), 7) for w in weights]})
         print(f"{n} experts, {groups} groups: {undecided} of {len(rows)} rows decided by index")
         cases.append({"routing": routing, "bias": bias.tolist() if biased else None, "rows": rows})
-    lines = ",\n".join(json.dumps(case) for case in cases)
+    lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
     (root / "router.json").write_text(f"[{lines}]\n")
 
 

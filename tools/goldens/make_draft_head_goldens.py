@@ -263,7 +263,7 @@ def make(data, name, seed, method, target_name, raw, layer, target):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     if raw is not None:
-        (folder / "config.json").write_text(json.dumps(raw, indent=2) + "\n")
+        (folder / "config.json").write_text(json.dumps(raw, separators=(",", ":")) + "\n")
     if method == "mtp" and layer:
         described = json.loads((data / "families" / target_name / "tensors.json").read_text())
         seed = described["seed"]

@@ -458,7 +458,7 @@ def main():
         folder = data / "drafters" / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        (folder / "config.json").write_text(json.dumps(raw, indent=2) + "\n")
+        (folder / "config.json").write_text(json.dumps(raw, separators=(",", ":")) + "\n")
         describe(folder, seed, random_weights(raw, read_config(raw), seed))
         with tempfile.TemporaryDirectory() as temporary:
             stored = load_file(with_weights(folder, Path(temporary) / name) / "model.safetensors")

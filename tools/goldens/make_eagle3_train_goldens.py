@@ -128,7 +128,7 @@ def write(file, shape, all_variants, shapes_of, logits_of):
         variants[name] = {**variant, "steps": steps, "trained": trained}
         print(name, [round(step["loss"], 4) for step in steps], [round(step["gradient_norm"], 3) for step in steps])
     text = {"seed": base.SEED, "shape": shape, "settings": SETTINGS, "documents": described, "variants": variants}
-    (out / file).write_text(json.dumps(text) + "\n")
+    (out / file).write_text(json.dumps(text, separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":

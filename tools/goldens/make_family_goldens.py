@@ -394,7 +394,7 @@ def make(root, name, config, options, seed):
     folder = root / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    (folder / "config.json").write_text(json.dumps(config, separators=(",", ":")) + "\n")
     describe_weights(folder, config, options, seed)
     with tempfile.TemporaryDirectory() as temporary:
         goldens = reference(name, config, options, seed, with_weights(folder, Path(temporary) / name))

@@ -262,11 +262,11 @@ def make(root, name, quantisation, format_of):
     folder.mkdir(parents=True)
     size = SIZES.get(name, (HIDDEN, WIDTH))
     config = model_config(quantisation, *size)
-    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    (folder / "config.json").write_text(json.dumps(config, separators=(",", ":")) + "\n")
     tensors, matrices, plain = build(format_of, *size)
     describe(folder, SEED, tensors)
     checksums = {tensor: f"{fnv1a64(matrix.tobytes()):016x}" for tensor, matrix in matrices.items()}
-    (folder / "dequantised.json").write_text(json.dumps(checksums, indent=1) + "\n")
+    (folder / "dequantised.json").write_text(json.dumps(checksums, separators=(",", ":")) + "\n")
     del config["quantization_config"]
     model = Qwen3ForCausalLM._from_config(Qwen3Config(**config), attn_implementation="eager", dtype=torch.float32).eval()
     missing, unexpected = model.load_state_dict({n: torch.from_numpy(m.copy()) for n, m in {**plain, **matrices}.items()}, strict=False)

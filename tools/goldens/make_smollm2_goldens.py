@@ -108,7 +108,7 @@ def main() -> None:
         prompt = PROMPT.format(question)
         ids = tokenizer.encode(prompt, add_special_tokens=False).ids
         tokens, margins = answer(model, ids, values["tokenizer.ggml.eos_token_id"])
-        lines.append(json.dumps({"prompt": prompt, "prompt_ids": ids, "tokens": tokens, "margins": margins}))
+        lines.append(json.dumps({"prompt": prompt, "prompt_ids": ids, "tokens": tokens, "margins": margins}, separators=(",", ":")))
     with open(sys.argv[2] if len(sys.argv) > 2 else "tests/data/gguf/smollm2.json", "w") as out:
         out.write("[" + ",\n".join(lines) + "]\n")
 

@@ -298,7 +298,7 @@ def main():
         variants[name] = {**variant, "steps": steps}
         print(name, [round(step["loss"], 4) for step in steps], [round(step["gradient_norm"], 3) for step in steps])
     text = {"seed": SEED, "shape": SHAPE, "settings": SETTINGS, "documents": described, "variants": variants}
-    (out / "goldens.json").write_text(json.dumps(text) + "\n")
+    (out / "goldens.json").write_text(json.dumps(text, separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":
