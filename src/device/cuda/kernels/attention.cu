@@ -84,8 +84,8 @@ __device__ __forceinline__ void write_rotated_back(const float* answer, int32_t 
   }
 }
 
-/// Floats that queries take. Sixteen bytes at a time are read of them, the last ones in part: what follows, which
-/// others write meanwhile, must not be among those.
+/// Floats that queries take, or the row's own key and value. Sixteen bytes at a time are read of them, the last ones in
+/// part: what follows, which others write meanwhile or which is not there, must not be among those.
 __host__ __device__ constexpr int32_t query_room(int32_t heads, int32_t d) { return (heads * d + 3) / 4 * 4; }
 
 /// kPairs: of dimensions that a lane has: 2 lane, 2 lane + 1, and the same further on by multiples of 64. kHeads: heads
@@ -295,7 +295,8 @@ void launch(cudaStream_t stream, const AttentionCall& call) {
     parts = std::max(1, std::min(call.max_segments, (kEnoughBlocks + rows - 1) / rows));
   }
   const dim3 grid(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(blocks), static_cast<unsigned>(parts));
-  const size_t shared = sizeof(float) * static_cast<size_t>(query_room(kHeads, d) + (kWarps * kHeads + 1) * d);
+  const size_t shared =
+      sizeof(float) * static_cast<size_t>(query_room(kHeads, d) + kWarps * kHeads * d + query_room(1, d));
   start(stream, {grid, kThreads, shared}, attention_kernel<kPairs, kHeads, Format>, call);
   if (call.partial == nullptr) return;
   const dim3 all_heads(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(call.heads.q_heads));
