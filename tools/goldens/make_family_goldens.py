@@ -420,7 +420,7 @@ def reference(name, config, options, seed, folder):
     print(f"{name:24s} logit std {float(logits.std()):5.2f}  attention entropy {attention_entropy(model, ids):.2f}"
           f"  last-layer residual rms {float(hidden[-2].pow(2).mean().sqrt()):5.2f}  margin {margin:.3f}  new {new_ids[:8]}")
     kept = torch.float16 if options.get("half") else torch.float32
-    return {"input_ids": ids.to(torch.int32), "hidden_states": hidden[1:, -HELD_ROWS:].to(kept), "logits": logits[1::2].to(kept),
+    return {"input_ids": ids.to(torch.int32), "hidden_states": hidden[1:, -HELD_ROWS:].to(kept), "logits": logits[(len(ids) - 1) % 2::2].to(kept),
             "greedy_ids": torch.tensor(new_ids, dtype=torch.int32)}
 
 

@@ -5,8 +5,8 @@
 // their own, segments of 256 keys add up their cuts relative to the highest score of all, and are merged in ascending
 // order.
 //
-// A block has the rows of a window and the heads that share a key/value head: two warpgroups with 64 queries each. Four
-// warps keep a ring of stages full, a stage being the keys or the values of half a segment. Which inputs share a step
+// A block has the rows of a window and the heads that share a key/value head: two warpgroups with 64 queries each.
+// Others keep a ring of stages full, a stage being the keys or the values of half a segment. Which inputs share a step
 // is the law's: 0 to 3 of each eight of 32 dimensions, then 4 to 7. So queries and keys lie in shared memory with these
 // next to each other, as wgmma reads them, and keys are copied 8 bytes at a time.
 //

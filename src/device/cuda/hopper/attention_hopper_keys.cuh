@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How keys and values of a window of attention_hopper.cuh come to shared memory: four warps keep a ring of stages full,
-// a stage being the keys or the values of half a segment.
+// How keys and values of a window of attention_hopper.cuh come to shared memory: four warps, eight where they are
+// codes, keep a ring of stages full, a stage being the keys or the values of half a segment.
 
 #include <type_traits>
 
