@@ -97,12 +97,17 @@ ChildProcess::~ChildProcess() {
   if (reader_.joinable()) reader_.join();
 }
 
-// Its number, and that of its group, is its own until it has been waited for.
+// Its number, and that of its group, is its own until it has been waited for: where somebody else did that, both may be
+// others' by now.
 int ChildProcess::end() {
-  kill(-id_, SIGKILL);
+  siginfo_t info{};
   int status = 0;
+  while (waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
+    if (errno != EINTR) return kCannotRun << 8;
+  }
+  kill(-id_, SIGKILL);
   while (waitpid(id_, &status, 0) < 0) {
-    if (errno != EINTR) return kCannotRun << 8;  // somebody else waited for it
+    if (errno != EINTR) return kCannotRun << 8;
   }
   return status;
 }
@@ -117,9 +122,8 @@ void ChildProcess::resume() {
 std::optional<ChildProcess::Exit> ChildProcess::poll() {
   if (exit_) return exit_;
   siginfo_t info{};
-  if (waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) {
-    return std::nullopt;
-  }
+  const int found = waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOHANG | WNOWAIT);
+  if (found == 0 ? info.si_pid == 0 : errno == EINTR) return std::nullopt;
   const int status = end();  // what it started and left goes with it
   exit_ = WIFSIGNALED(status) ? Exit{0, WTERMSIG(status)} : Exit{WEXITSTATUS(status), 0};
   return exit_;
@@ -150,7 +154,10 @@ void ChildProcess::read(int out, int lines) noexcept {
   };
   // A last line without an end was cut short.
   while (ends[0].fd >= 0 || ends[1].fd >= 0) {
-    if (::poll(ends.data(), ends.size(), -1) < 0 && errno != EINTR) break;
+    if (::poll(ends.data(), ends.size(), -1) < 0) {
+      if (errno == EINTR) continue;
+      break;
+    }
     for (pollfd& end : ends) {
       if (end.fd < 0 || end.revents == 0) continue;
       const ssize_t n = ::read(end.fd, bytes.data(), bytes.size());

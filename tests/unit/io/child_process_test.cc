@@ -76,6 +76,17 @@ TEST_F(ChildProcessTest, SaysWhatItWroteAndHowItEnded) {
   EXPECT_EQ(end(), (Exit{127, 0}));
 }
 
+// Its number may be another's by then, and so may its group's.
+TEST_F(ChildProcessTest, SendsNoSignalOnceSomebodyElseWaitedForIt) {
+  run("sleep 1000 >/dev/null 2>&1 & echo $!");
+  ASSERT_EQ(waitpid(child_->id(), nullptr, 0), child_->id());
+  EXPECT_EQ(end(), (Exit{127, 0}));
+  const pid_t left = std::stoi(child_->output());
+  usleep(20'000);
+  EXPECT_EQ(state(left), "S");
+  kill(left, SIGKILL);
+}
+
 // Nothing of what a server does to itself holds for it, and none of its files is there.
 TEST_F(ChildProcessTest, BeginsWithNothingOfItsParent) {
   const int file = dup(STDERR_FILENO);  // without the flag
