@@ -103,8 +103,12 @@ TEST_F(TrafficFilesTest, CountsAnswers) {
   TrafficFiles files(counted, {});
   EXPECT_EQ(files.counts().added, kept);
   for (int32_t i = 0; i < 300; ++i) files.add(record({{{i}, {i, i}}, {{i}, {i}}}));
-  for (int32_t i = 0; i < 5000 && files.counts().added < kept + 600; ++i) usleep(1000);
-  usleep(50'000);  // the oldest goes after the newest was written
+  // The oldest goes after the newest was written.
+  const auto all_counted = [&] {
+    const TrafficFiles::Counts counts = files.counts();
+    return counts.added == kept + 600 && counts.answers == static_cast<int64_t>(examples().size());
+  };
+  for (int32_t i = 0; i < 500 && !all_counted(); ++i) usleep(10'000);
   EXPECT_EQ(files.counts().added, kept + 600);
   EXPECT_EQ(files.counts().answers, static_cast<int64_t>(examples().size()));
   EXPECT_LT(files.counts().answers, 600);
