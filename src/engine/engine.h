@@ -16,7 +16,7 @@ namespace ashlar {
 
 /// How many rows steps with prompts may have.
 struct PromptRows {
-  int32_t max_shared;    ///< of a step in which answers run, these included, unless their rows alone are more
+  int32_t max_shared;    ///< of a step in which answers run: prompts and answers' own rows; drafts' are not counted
   int32_t max_alone;     ///< of a step of prompts alone, and of any step: no fewer
   int32_t chunk_shared;  ///< of one prompt in a step in which answers run
   int32_t chunk_alone;   ///< of one prompt in another
@@ -25,7 +25,7 @@ struct PromptRows {
 struct EngineOptions {
   int32_t max_sequences = 16;   ///< run at once; further requests wait
   int32_t max_queue = 1024;     ///< requests waiting; one more is refused
-  int32_t max_step_rows = 512;  ///< rows of a step in which answers run, prompts included (prefill_chunk: of others)
+  int32_t max_step_rows = 512;  ///< of a step in which answers run: as max_shared (prefill_chunk: of others)
   /// Most prompt rows of one sequence in a step; 0: what prompt_rows() says.
   int32_t prefill_chunk = 0;
   /// Prompts are cut into shorter pieces where a step would take longer; 0: never.
