@@ -7,11 +7,12 @@ namespace ashlar {
 namespace {
 
 constexpr int32_t kMostDoublings = 10;
+constexpr int32_t kMostDoublingsOfAnswers = 3;  // more could take a server with few requests months
 
 }  // namespace
 
 bool IdleLearner::has_enough(const TrafficFiles::Counts& traffic) const {
-  const int64_t least = policy_.new_answers << std::min(failures_, kMostDoublings);
+  const int64_t least = policy_.new_answers << std::min(failures_, kMostDoublingsOfAnswers);
   const auto share = static_cast<int64_t>(policy_.new_share * static_cast<double>(traffic.answers));
   return traffic.added - taken_ >= std::max(least, share);
 }

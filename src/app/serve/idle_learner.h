@@ -17,7 +17,8 @@ class IdleLearner {
     double new_share = 0.25;
     /// It begins after so long without a request, and goes on after so long; after one it stops at once.
     std::chrono::nanoseconds begins_after = std::chrono::seconds(10), goes_on_after = std::chrono::seconds(2);
-    /// After a failure; each further one doubles this, up to `longest_pause`, and the answers that it takes.
+    /// After a failure; each further one doubles this, up to `longest_pause`, and the answers that it takes, up to
+    /// eight times.
     std::chrono::nanoseconds pause = std::chrono::minutes(1), longest_pause = std::chrono::hours(6);
   };
   enum class Action : uint8_t {

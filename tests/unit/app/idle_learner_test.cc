@@ -106,5 +106,18 @@ TEST_F(IdleLearnerTest, WaitsLongerAfterEachFailure) {
   EXPECT_EQ(idle(seconds(0)), Action::kBegin);
 }
 
+TEST_F(IdleLearnerTest, AsksForNoMoreThanEightTimesTheAnswers) {
+  idle(seconds(0));
+  for (int i = 0; i < 6; ++i) {
+    traffic_.added += 10'000;  // of which old ones went away
+    ASSERT_EQ(idle(seconds(3600)), Action::kBegin);
+    learner_.ended(now_ns_, Outcome::kFailed);
+  }
+  traffic_.added += 799;
+  EXPECT_EQ(idle(seconds(3600)), Action::kNone);
+  traffic_.added += 1;
+  EXPECT_EQ(idle(seconds(1)), Action::kBegin);
+}
+
 }  // namespace
 }  // namespace ashlar
