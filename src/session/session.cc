@@ -149,11 +149,11 @@ std::vector<int32_t> Session::checked(std::vector<int32_t> ids) const {
   return ids;
 }
 
-std::string Session::describe() const {
+std::string Session::describe(const std::string& drafter) const {
   const KvDType kv = options_.device_options.kv_dtype;
   std::string text = folder_name(choice_.model);
-  if (has_drafter()) {
-    text += " with " + (choice_.drafts_itself ? std::string("its own layer to draft") : folder_name(*choice_.drafter));
+  if (!drafter.empty()) {
+    text += " with " + (drafter == kMtp ? "its own layer to draft" : drafter);
   } else if (is_block_diffusion()) {
     text += ", block diffusion, " + describe_algorithm(spec_.block.algorithm) + ", block " +
             std::to_string(make_decoder(*model_, spec_)->max_width());

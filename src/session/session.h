@@ -96,7 +96,9 @@ class Session {
   std::vector<int32_t> checked(std::vector<int32_t> ids) const;
 
   /// One line for people: model, drafter or denoising algorithm, device, threads.
-  std::string describe() const;
+  std::string describe() const { return describe(has_drafter() ? drafter_name() : ""); }
+  /// The same of an engine with another drafter, or without one: "".
+  std::string describe(const std::string& drafter) const;
   /// What weights, activations and KV cache take, and what is free: a line. Empty where pages are counted by hand.
   const std::string& memory() const { return memory_; }
   /// What a person may want to know about how this was set up, in whole sentences.

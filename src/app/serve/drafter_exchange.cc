@@ -26,6 +26,11 @@ std::string DrafterExchange::drafter() const {
   return choice.drafts_itself && spec_.drafter == *choice.drafter ? kMtp : spec_.drafter.string();
 }
 
+std::string DrafterExchange::describe() const {
+  if (!drafts_) return session_.describe("");
+  return drafter() == kMtp ? session_.describe(kMtp) : session_.describe(folder_name(spec_.drafter));
+}
+
 Engine& DrafterExchange::change() {
   session_.stop();
   DecoderSpec spec = spec_;
@@ -52,12 +57,14 @@ Engine& DrafterExchange::change() {
   return engine;
 }
 
-Engine& DrafterExchange::change_back() {
+Engine& DrafterExchange::change_back(bool undone) {
   session_.stop();
   try {
-    Engine& engine = session_.start(spec_);
-    drafts_ = true;
-    return engine;
+    if (undone || spec_.drafter != learnt_) {
+      Engine& engine = session_.start(spec_);
+      drafts_ = true;
+      return engine;
+    }
   } catch (const std::exception&) {  // tokens are the same without
   }
   DecoderSpec plain = spec_;

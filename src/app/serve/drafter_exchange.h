@@ -20,10 +20,12 @@ class DrafterExchange {
   /// Ends the session's engine and starts one with the drafter of the folder. Throws what keeps it from serving; there
   /// is no engine then.
   Engine& change();
-  /// Starts one with the drafter that served last, which becomes the folder's again where it came from there; without
-  /// drafts if that is not to be had either. Throws if there is no engine to be had at all.
-  Engine& change_back();
-  /// Whether the engine has the drafter that it should.
+  /// Starts one with the drafter that served last. `undone`: where that came from the folder, it is there again, not
+  /// the one that change() read. Without drafts if it is not to be had. Throws if there is no engine to be had at all.
+  Engine& change_back(bool undone);
+  /// What the engine is: Session::describe() with its drafter.
+  std::string describe() const;
+  /// Whether it has the drafter that it should.
   bool drafts() const { return drafts_; }
 
  private:

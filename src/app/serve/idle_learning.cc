@@ -136,10 +136,14 @@ void IdleLearning::finish(const ChildProcess::Exit& exit) {
   fail(text_of(exit));
 }
 
-void IdleLearning::fail(const std::string& what) {
+// Without memory a line is lost; what follows must not be.
+void IdleLearning::fail(std::string_view what) noexcept {
   child_.reset();
-  log_.write(LogLevel::kWarn, "training has failed, and is tried again after more answers: " + what);
   learner_.ended(now_ns(), IdleLearner::Outcome::kFailed);
+  try {
+    log_.write(LogLevel::kWarn, "training has failed, and is tried again after more answers: " + std::string(what));
+  } catch (const std::exception&) {
+  }
 }
 
 // Requests that come while nothing can be answered wait, so whatever happens here must end with an engine.
@@ -157,7 +161,7 @@ void IdleLearning::replace() {
   const bool changed = engine != nullptr;
   if (!changed) engine = change_back();
   if (engine == nullptr) return;
-  service_.end_change(*engine);
+  service_.end_change(*engine, description());
   if (changed) service_.metrics().drafter_replaced(gain_);
   const double seconds = seconds_since(begin);
   if (changed) {
@@ -170,7 +174,7 @@ void IdleLearning::replace() {
   }
 }
 
-// Without memory a line is lost; what follows must not be.
+// As in fail().
 void IdleLearning::report(const std::exception& error, bool keeps_serving) noexcept {
   try {
     const std::string problem = (keeps_serving ? "" : "no engine can be made: ") + std::string(message_of(error));
@@ -180,23 +184,34 @@ void IdleLearning::report(const std::exception& error, bool keeps_serving) noexc
   }
 }
 
-// Null if the server ends first.
+// Without memory for a line there is none.
+std::string IdleLearning::description() const noexcept {
+  try {
+    return exchange_.describe();
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+// Tries once where the server ends, too: requests that came before wait. Null if there is no engine by then.
 Engine* IdleLearning::change_back() {
+  bool undone = true;
   try {
     DurableFolder::undo(drafter_folder(options_.traffic));
   } catch (const std::exception& error) {
+    undone = false;
     report(error, true);
   }
-  for (bool reported = false; !stop_; reported = true) {
+  for (bool reported = false;; reported = true) {
     try {
-      return &exchange_.change_back();
+      return &exchange_.change_back(undone);
     } catch (const std::exception& error) {
       if (!reported) report(error, false);
     }
     const auto until = std::chrono::steady_clock::now() + kBetweenTries;
     while (!stop_ && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(kTurn);
+    if (stop_) return nullptr;
   }
-  return nullptr;
 }
 
 }  // namespace ashlar

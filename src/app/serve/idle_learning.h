@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -48,7 +49,8 @@ class IdleLearning {
   void finish(const ChildProcess::Exit& exit);
   void replace();
   Engine* change_back();
-  void fail(const std::string& what);
+  std::string description() const noexcept;
+  void fail(std::string_view what) noexcept;
   void report(const std::exception& error, bool keeps_serving) noexcept;
 
   const Options options_;

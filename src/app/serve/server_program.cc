@@ -177,6 +177,7 @@ struct ServerProgram::Impl {
     limits.defaults = model.defaults;
     limits.vocab = session->config().vocab;
     server::ServiceOptions service_options = options.service;
+    service_options.description = session->describe();
     service_options.max_sequences = options.session.engine.max_sequences;
     service_options.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout_s * 1000));
     service_options.memory = options.http.memory;
@@ -213,7 +214,6 @@ struct ServerProgram::Impl {
   void start_http() {
     context.service = &*service;
     context.version = ASHLAR_VERSION;
-    context.description = session->describe();
     server::add_routes(router, context);
     // The guard needs to know where the server listens, and the server the guard: a first guard would let no client in.
     server::HttpOptions http_options = options.http;

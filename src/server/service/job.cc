@@ -41,6 +41,10 @@ TokenChunk part_of(const TokenChunk& chunk, size_t from, size_t n) {
 
 }  // namespace
 
+ApiError took_too_long() {
+  return {504, "timeout_error", "the answer took longer than this server allows", "", "timeout", 0};
+}
+
 HttpResponse error_answer(Api api, const ApiError& error) {
   HttpResponse response;
   response.status = error.status;
@@ -327,8 +331,7 @@ std::optional<ApiError> Job::problem() {
     return ApiError{400, "invalid_request_error", end.error, field_of_constraint(generation_), "", 0};
   }
   const std::lock_guard lock(mutex_);
-  if (timed_out_)
-    return ApiError{504, "timeout_error", "the answer took longer than this server allows", "", "timeout", 0};
+  if (timed_out_) return took_too_long();
   const bool cut = std::any_of(states_.begin(), states_.end(), [](const State& state) {
     return state.finished.end.reason == AnswerEnd::Reason::kCancelled;
   });

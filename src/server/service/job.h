@@ -153,5 +153,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
 
 const char* name_of(AnswerEnd::Reason reason);
 HttpResponse error_answer(Api api, const ApiError& error);
+/// What a request ends with that takes longer than ServiceOptions::timeout.
+ApiError took_too_long();
 
 }  // namespace ashlar::server

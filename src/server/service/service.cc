@@ -32,8 +32,6 @@ std::string random_key() {
   return key;
 }
 
-ApiError shutting_down() { return {503, "server_error", "the server is shutting down", "", "shutting_down", 10}; }
-
 int64_t unix_seconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -47,7 +45,7 @@ int64_t total_tokens(const std::vector<AnswerPlan>& plans) {
 }  // namespace
 
 Service::Service(Engine& engine, ServedModel model, const ApiLimits& limits, ServiceOptions options)
-    : engine_(engine),
+    : engine_(engine, options.description),
       model_(std::move(model)),
       limits_(limits),
       options_(std::move(options)),
@@ -66,6 +64,10 @@ Service::~Service() {
     cancel_all();
   } while (!wait_idle(std::chrono::steady_clock::now() + std::chrono::milliseconds(100)));
   delivery_->stop();
+}
+
+ApiError Service::shutting_down() {
+  return {503, "server_error", "the server is shutting down", "", "shutting_down", 10};
 }
 
 void Service::refuse(const std::shared_ptr<Exchange>& exchange, Api api, const ApiError& error) {
@@ -147,7 +149,7 @@ void Service::prepare_safely(const std::shared_ptr<Exchange>& exchange, Api api,
 }
 
 void Service::prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns) {
-  if (!wait_for_engine()) return refuse(exchange, api, shutting_down());
+  if (const std::optional<ApiError> none = wait_for_engine(arrived_ns)) return refuse(exchange, api, *none);
   const HttpRequest& request = exchange->request();
   MemoryShare reading(options_.memory.get());
   if (!reading.set(reading_takes(request))) return refuse_busy(exchange, api, 503, kNoMemory);

@@ -31,6 +31,7 @@ struct Refusal {
 };
 
 struct ServiceOptions {
+  std::string description;                              ///< of the engine, as ServingEngine::Facts has it
   int workers = 2;                                      ///< threads that read and prepare requests
   int32_t max_sequences = 16;                           ///< the engine's, for estimates
   int32_t max_waiting_requests = 256;                   ///< answers beyond those that run; more get a 429
@@ -75,9 +76,9 @@ class Service {
   /// Lets go of the engine, which may then be ended: requests that come wait for end_change(). False if something is
   /// running or on its way to the engine, or the server shuts down.
   bool begin_change();
-  /// No engine can be made for now, and why; problem() says so until end_change().
+  /// No engine can be made for now, and why: until end_change() problem() says so, and so do 503s to requests.
   void report_change(std::string why);
-  void end_change(Engine& engine);
+  void end_change(Engine& engine, std::string description) noexcept;
 
   /// Empty if requests would be answered, if only later; otherwise why not.
   std::string problem() const;
@@ -97,7 +98,7 @@ class Service {
   static constexpr const char* kNoMemory = "the memory for large requests and answers is in use";
 
   std::shared_ptr<void> count_preparing();
-  bool wait_for_engine();
+  std::optional<ApiError> wait_for_engine(int64_t arrived_ns);
   bool post(const std::shared_ptr<Exchange>& exchange, std::function<void()> task);
   void refuse_busy(const std::shared_ptr<Exchange>& exchange, Api api, int status, const std::string& message);
   std::string tenant_of(const HttpRequest& request) const;
@@ -112,6 +113,7 @@ class Service {
   uint64_t salt(const Generation& generation, const HttpRequest& request) const;
   std::optional<ApiError> admit(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens);
   void ended(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens, const RequestRecord& record);
+  static ApiError shutting_down();
   ApiError busy_error(const std::string& message) const;
   std::string full(int32_t answers, int64_t tokens) const;
   void report_failure(const std::shared_ptr<Exchange>& exchange, Api api, const char* what) noexcept;

@@ -72,11 +72,20 @@ std::optional<ApiError> Service::admit(const std::shared_ptr<Job>& job, int32_t 
   return std::nullopt;
 }
 
-// Who is counted as preparing and has passed here keeps the engine from being exchanged. False: the server shuts down.
-bool Service::wait_for_engine() {
+// Who is counted as preparing and has passed here keeps the engine from being exchanged. Else why there is none.
+std::optional<ApiError> Service::wait_for_engine(int64_t arrived_ns) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !changing_ || cancelling_; });
-  return !changing_;
+  const auto over = [this] { return !changing_ || cancelling_ || !change_problem_.empty(); };
+  if (options_.timeout.count() > 0) {
+    const std::chrono::steady_clock::time_point arrived{std::chrono::nanoseconds(arrived_ns)};
+    changed_.wait_until(lock, arrived + options_.timeout, over);
+  } else {
+    changed_.wait(lock, over);
+  }
+  if (!changing_) return std::nullopt;
+  if (cancelling_) return shutting_down();
+  if (!change_problem_.empty()) return ApiError{503, "server_error", change_problem_, "", "no_engine", 10};
+  return took_too_long();
 }
 
 bool Service::begin_change() {
@@ -92,11 +101,12 @@ bool Service::begin_change() {
 void Service::report_change(std::string why) {
   const std::lock_guard lock(mutex_);
   change_problem_ = std::move(why);
+  changed_.notify_all();
 }
 
-void Service::end_change(Engine& engine) {
+void Service::end_change(Engine& engine, std::string description) noexcept {
   const std::lock_guard lock(mutex_);
-  engine_.open(engine);
+  engine_.open(engine, std::move(description));
   changing_ = false;
   change_problem_.clear();
   changed_.notify_all();

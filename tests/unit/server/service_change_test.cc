@@ -41,11 +41,18 @@ TEST(ServiceChange, RequestsThatComeMeanwhileAreAnsweredByTheNewEngine) {
   EXPECT_EQ(Json::parse(harness.ask("/stats", "", "GET").body)["generated_tokens"], before.generated_tokens);
   Engine& engine = harness.make_engine();
   EXPECT_EQ(engine.counters().generated_tokens, 0U);
-  service.end_change(engine);
+  service.end_change(engine, "with another drafter");
   for (const auto& one : asked) EXPECT_EQ(tokens_of(one->end()), expected);
   engine.wait_idle();
   EXPECT_EQ(engine.counters().generated_tokens, 5U * 8);
+  EXPECT_EQ(Json::parse(harness.ask("/stats", "", "GET").body)["description"], "with another drafter");
   EXPECT_EQ(service.engine().counters().generated_tokens, before.generated_tokens + 5 * 8);
+  EXPECT_TRUE(service.wait_idle(std::chrono::steady_clock::now() + std::chrono::seconds(10)));
+  const int64_t progress = service.engine().counters().last_progress_ns;
+  ASSERT_TRUE(service.begin_change());
+  EXPECT_GE(service.engine().counters().last_progress_ns, progress);
+  service.end_change(harness.make_engine(), "");
+  EXPECT_GE(service.engine().counters().last_progress_ns, progress);
 }
 
 // Clients come at any moment of it, and none is refused, lost or answered otherwise.
@@ -72,7 +79,7 @@ TEST(ServiceChange, IsNoticedByNoClient) {
   while (changes < kChanges && std::chrono::steady_clock::now() < deadline) {
     service.wait_idle(deadline);
     if (!service.begin_change()) continue;
-    service.end_change(harness.make_engine());
+    service.end_change(harness.make_engine(), "");
     ++changes;
     const int before = answers;
     while (answers == before && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
@@ -83,7 +90,7 @@ TEST(ServiceChange, IsNoticedByNoClient) {
   service.wait_idle(std::chrono::steady_clock::now() + std::chrono::seconds(10));
   ASSERT_TRUE(service.begin_change());  // after which all is counted
   EXPECT_EQ(service.engine().counters().generated_tokens, 8U * (1 + static_cast<uint64_t>(answers)));
-  service.end_change(harness.make_engine());
+  service.end_change(harness.make_engine(), "");
 }
 
 TEST(ServiceChange, WaitsForWhatRuns) {
@@ -98,16 +105,41 @@ TEST(ServiceChange, WaitsForWhatRuns) {
   EXPECT_EQ(asked.end().status, 200);
   EXPECT_TRUE(service.wait_idle(std::chrono::steady_clock::now() + std::chrono::seconds(10)));
   ASSERT_TRUE(service.begin_change());
-  service.end_change(harness.make_engine());
+  service.end_change(harness.make_engine(), "");
 }
 
-// Where no engine can be made, those who wait are told before the server ends.
+// Those who wait, and those who come, until there is one after all.
+TEST(ServiceChange, SaysSoWhereNoEngineCanBeMade) {
+  ServiceHarness harness;
+  Service& service = harness.service();
+  ASSERT_TRUE(service.begin_change());
+  Asked asked(kPath, kBody);
+  asked.begin(harness.router());
+  service.report_change("no engine can be made: out of memory");
+  for (const Reply& reply : {asked.end(), harness.ask(kPath, kBody)}) {
+    EXPECT_EQ(reply.status, 503);
+    EXPECT_THAT(reply.body, HasSubstr("out of memory"));
+  }
+  EXPECT_THAT(harness.ask("/health", "", "GET").body, HasSubstr("out of memory"));
+  service.end_change(harness.make_engine(), "");
+  EXPECT_EQ(harness.ask(kPath, kBody).status, 200);
+}
+
+TEST(ServiceChange, TakesNoLongerThanARequestMay) {
+  ServiceOptions options;
+  options.timeout = std::chrono::milliseconds(50);
+  ServiceHarness harness(options);
+  ASSERT_TRUE(harness.service().begin_change());
+  const Reply reply = harness.ask(kPath, kBody);
+  EXPECT_EQ(reply.status, 504);
+  EXPECT_THAT(reply.body, HasSubstr("longer than this server allows"));
+  harness.service().end_change(harness.make_engine(), "");
+}
+
 TEST(ServiceChange, LetsGoOfThoseWhoWaitWhereTheServerEnds) {
   ServiceHarness harness;
   Service& service = harness.service();
   ASSERT_TRUE(service.begin_change());
-  service.report_change("no engine can be made: out of memory");
-  EXPECT_THAT(harness.ask("/health", "", "GET").body, HasSubstr("out of memory"));
   Asked asked(kPath, kBody);
   asked.begin(harness.router());
   service.begin_drain();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/service/engine/serving_engine.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace ashlar::server {
@@ -28,6 +30,7 @@ void add_totals(EngineCounters& sum, const EngineCounters& more) {
   sum.context_ns += more.context_ns;
   sum.host_ns += more.host_ns;
   sum.device_wait_ns += more.device_wait_ns;
+  sum.last_progress_ns = std::max(sum.last_progress_ns, more.last_progress_ns);
 }
 
 }  // namespace
@@ -57,10 +60,16 @@ void ServingEngine::close() {
   engine_ = nullptr;
 }
 
-void ServingEngine::open(Engine& engine) {
+void ServingEngine::open(Engine& engine, std::string description) noexcept {
   const std::lock_guard lock(mutex_);
-  facts_ = {engine.decoder_name(), engine.max_width(), engine.block_size()};
   engine_ = &engine;
+  facts_.description = std::move(description);
+  facts_.max_width = engine.max_width();
+  facts_.block_size = engine.block_size();
+  try {
+    facts_.decoder_name = engine.decoder_name();
+  } catch (const std::exception&) {  // no memory for a longer name: the one before stays
+  }
 }
 
 }  // namespace ashlar::server

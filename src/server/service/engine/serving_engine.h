@@ -4,6 +4,7 @@
 
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "engine/engine.h"
 
@@ -14,22 +15,24 @@ class ServingEngine {
  public:
   /// What is known of it while there is none, too.
   struct Facts {
+    std::string description;  ///< for people, in a line: model, drafter, device
     std::string decoder_name;
     int32_t max_width = 0, block_size = 0;
   };
 
-  explicit ServingEngine(Engine& engine) { open(engine); }
+  ServingEngine(Engine& engine, std::string description) { open(engine, std::move(description)); }
 
   /// For who sees to it that it is not closed meanwhile.
   Engine& get() const;
-  /// Totals of all engines so far; the rest is the newest's, and 0 while there is none.
+  /// Totals of all engines so far, and the newest sign of work of any; the rest is the newest's, and 0 while there is
+  /// none.
   EngineCounters counters() const;
   Facts facts() const;
 
   /// From here on the engine may be ended. Nothing runs on it, and nothing is submitted.
   void close();
   /// `engine` outlives this, or is closed before it ends.
-  void open(Engine& engine);
+  void open(Engine& engine, std::string description) noexcept;
 
  private:
   mutable std::mutex mutex_;

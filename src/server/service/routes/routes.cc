@@ -89,7 +89,7 @@ Json figures(Service& service, const RouteContext& context) {
   const ServingEngine::Facts engine = service.engine().facts();
   return {
       {"model", service.model().name},
-      {"description", context.description},
+      {"description", engine.description},
       {"version", context.version},
       {"context", service.model().max_positions},
       {"decoder", engine.decoder_name},

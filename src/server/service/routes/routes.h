@@ -15,7 +15,6 @@ struct RouteContext {
   Service* service = nullptr;        ///< set before the first request
   const HttpServer* http = nullptr;  ///< set before the first request; for its counters
   std::string version;
-  std::string description;  ///< one line: model, drafter, device
 };
 
 /// Every route is in the OpenAPI document too; a test holds them together.
