@@ -96,8 +96,7 @@ struct ServerProgram::Impl {
       options.session.hidden_layers = [this](const ModelConfig& target) { return hidden_layers(target); };
     }
     options.session.engine.max_queue = 1 << 20;  // the service decides who may wait
-    if (options.learn_idle) choose_learnt_drafter();
-    session = open_session(options.session);
+    session = options.learn_idle ? open_learning() : open_session(options.session);
     if (!session->memory().empty()) log.write(LogLevel::kInfo, "memory: " + session->memory());
     start_learning();
     start_hidden_states();
@@ -109,15 +108,43 @@ struct ServerProgram::Impl {
     }
   }
 
-  // One that was learnt before goes on from where it is.
-  void choose_learnt_drafter() {
-    const std::string& asked = options.session.drafter;
+  // With the drafter that was learnt last, which may never have served; where it cannot, with the one before it.
+  std::unique_ptr<Session> open_learning() {
+    const std::string asked = options.session.drafter;
     if (asked == kNgrams || asked == "none") {
       throw Error("learn",
                   "--learn-idle trains a drafter on, and --drafter " + asked + " asks for none; leave one of them out");
     }
     const std::filesystem::path learnt = IdleLearning::drafter_folder(options.learn);
-    if (may_replace(learnt)) options.session.drafter = learnt.string();
+    for (bool undone = true; undone && may_replace(learnt);) {
+      options.session.drafter = learnt.string();
+      try {
+        return open_session(options.session);
+      } catch (const std::exception& error) {
+        check_model();  // which may be what is wrong
+        undone = set_aside(learnt, message_of(error));
+      }
+    }
+    options.session.drafter = asked;
+    return open_session(options.session);
+  }
+
+  void check_model() const {
+    SessionOptions plain = options.session;
+    plain.drafter = "none";
+    plain.quiet = true;
+    open_session(plain);
+  }
+
+  bool set_aside(const std::filesystem::path& learnt, const std::string& why) {
+    log.write(LogLevel::kError, "the drafter that was learnt last cannot be used, and is set aside: " + why);
+    try {
+      DurableFolder::undo(learnt);
+      return true;
+    } catch (const std::exception& error) {
+      log.write(LogLevel::kError, message_of(error));
+      return false;
+    }
   }
 
   // What came after the drafter that was learnt last is new.

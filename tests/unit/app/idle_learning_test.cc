@@ -6,7 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include "app/serve/server_program.h"
 #include "base/error.h"
@@ -108,6 +110,7 @@ TEST_F(IdleLearningTest, UsesABetterDrafterAndComesBackFromADamagedOne) {
   program_.emplace(options(script));
   ASSERT_TRUE(ask_until([&] { return metric("ashlar:drafters_replaced_total") == 1; }));
   EXPECT_EQ(metric("ashlar:drafter_gain_tokens_per_step"), 0.25);
+  EXPECT_THAT(ask("/stats"), HasSubstr("pebble-11m with drafter, "));
   EXPECT_GT(metric("vllm:spec_decode_num_accepted_tokens_total"), 0);
   std::ifstream arguments(folder_ / "arguments");
   std::string line;
@@ -121,6 +124,34 @@ TEST_F(IdleLearningTest, UsesABetterDrafterAndComesBackFromADamagedOne) {
   const double accepted = metric("vllm:spec_decode_num_accepted_tokens_total");
   const auto drafts = [&] { return metric("vllm:spec_decode_num_accepted_tokens_total") > accepted; };
   EXPECT_TRUE(ask_until(drafts));  // there is one again
+}
+
+// One that won and was never tried: the server starts with the one before it, or with the one that it was asked for.
+TEST_F(IdleLearningTest, StartsWithoutADamagedDrafter) {
+  const fs::path previous = DurableFolder::previous(learnt_);
+  for (const bool replaced : {false, true}) {
+    fs::create_directories(traffic_);
+    for (const fs::path& folder : {learnt_, previous}) {
+      if (folder == previous && !replaced) continue;
+      fs::copy(kModels / "pebble-11m-dflash", folder);
+      fs::permissions(folder / "model.safetensors", fs::perms::owner_write, fs::perm_options::add);
+    }
+    fs::resize_file(learnt_ / "model.safetensors", 1000);
+    if (replaced) std::ofstream(previous / DurableFolder::kMark);
+    program_.emplace(options("exit 1"));
+    answers();
+    EXPECT_GT(metric("vllm:spec_decode_num_accepted_tokens_total"), 0);
+    EXPECT_EQ(fs::file_size(DurableFolder::rejected(learnt_) / "model.safetensors"), 1000U);
+    EXPECT_EQ(fs::exists(learnt_), replaced);
+    program_.reset();
+    fs::remove_all(traffic_);
+  }
+  fs::create_directories(traffic_);
+  fs::copy(kModels / "pebble-11m-dflash", learnt_);
+  ServeOptions wrong = options("");
+  wrong.session.model = (folder_ / "none").string();
+  EXPECT_ANY_THROW(ServerProgram program(wrong));
+  EXPECT_TRUE(fs::exists(learnt_));  // which is not at fault
 }
 
 // Without a drafter, or with one in a form that is not trained, the server says so and does not start.
@@ -161,6 +192,34 @@ TEST_F(IdleLearningTest, EndsATrainingWithTheServer) {
     program_.reset();
     EXPECT_FALSE(fs::exists("/proc/" + std::to_string(id)));
   }
+}
+
+TEST_F(IdleLearningTest, StopsTheTrainingWhileRequestsRun) {
+  program_.emplace(options("echo $$ >" + (folder_ / "id").string() + "; while true; do sleep 0.01; done"));
+  answers();
+  pid_t id = 0;
+  for (int i = 0; i < 1000 && !(std::ifstream(folder_ / "id") >> id); ++i) usleep(10'000);
+  ASSERT_GT(id, 0);
+  const auto comes_to = [&](bool stopped) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < deadline) {
+      std::ifstream file("/proc/" + std::to_string(id) + "/stat");
+      const std::string text(std::istreambuf_iterator<char>(file), {});
+      if (text.empty()) return false;
+      if ((text[text.rfind(')') + 2] == 'T') == stopped) return true;
+      usleep(1000);
+    }
+    return false;
+  };
+  EXPECT_TRUE(comes_to(false));
+  std::atomic<bool> over{false};
+  std::thread asks([&] {
+    while (!over) answers();
+  });
+  EXPECT_TRUE(comes_to(true));
+  over = true;
+  asks.join();
+  EXPECT_TRUE(comes_to(false));
 }
 
 }  // namespace
