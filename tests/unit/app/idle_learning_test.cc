@@ -195,7 +195,8 @@ TEST_F(IdleLearningTest, EndsATrainingWithTheServer) {
 }
 
 TEST_F(IdleLearningTest, StopsTheTrainingWhileRequestsRun) {
-  program_.emplace(options("echo $$ >" + (folder_ / "id").string() + "; while true; do sleep 0.01; done"));
+  // One process: a shell that waits for a program which it has just begun, and which is stopped, is not stopped itself.
+  program_.emplace(options("echo $$ >" + (folder_ / "id").string() + "; exec sleep 1000"));
   answers();
   pid_t id = 0;
   for (int i = 0; i < 1000 && !(std::ifstream(folder_ / "id") >> id); ++i) usleep(10'000);
