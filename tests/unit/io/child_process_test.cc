@@ -82,8 +82,8 @@ TEST_F(ChildProcessTest, SendsNoSignalOnceSomebodyElseWaitedForIt) {
   ASSERT_EQ(waitpid(child_->id(), nullptr, 0), child_->id());
   EXPECT_EQ(end(), (Exit{127, 0}));
   const pid_t left = std::stoi(child_->output());
-  usleep(20'000);
-  EXPECT_EQ(state(left), "S");
+  // At the lowest priority it may take its time to begin.
+  EXPECT_TRUE(eventually([&] { return state(left) == "S"; }));
   kill(left, SIGKILL);
 }
 
@@ -112,10 +112,12 @@ TEST_F(ChildProcessTest, StopsGoesOnAndIsKilledWhileItIsStopped) {
   child_->pause();
   // D where it waits for a program that it has just begun, and which is stopped.
   ASSERT_TRUE(eventually([&] { return state(child_->id()) == "T" || state(child_->id()) == "D"; }));
-  usleep(20'000);  // what was in the pipe
-  const size_t then = lines();
-  usleep(100'000);
-  EXPECT_EQ(lines(), then);
+  size_t then = 0;
+  EXPECT_TRUE(eventually([&] {  // after what was in the pipe
+    then = lines();
+    usleep(100'000);
+    return lines() == then;
+  }));
   EXPECT_EQ(child_->poll(), std::nullopt);
   child_->resume();
   EXPECT_TRUE(eventually([&] { return lines() > then; }));
