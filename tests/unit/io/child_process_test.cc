@@ -95,7 +95,8 @@ TEST_F(ChildProcessTest, BeginsWithNothingOfItsParent) {
   sigaddset(&blocked, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &blocked, &before);
   const auto ignored = std::signal(SIGUSR1, SIG_IGN);
-  run("ls /proc/$$/fd; grep -E 'SigBlk|SigIgn' /proc/$$/status; cut -d ' ' -f 5,19 /proc/$$/stat; echo $$; "
+  // The shell itself blocks signals while it begins a program.
+  run("ls /proc/$$/fd; grep -E 'SigBlk|SigIgn' /proc/self/status; cut -d ' ' -f 5,19 /proc/$$/stat; echo $$; "
       "cat /proc/$$/oom_score_adj; cat");
   std::signal(SIGUSR1, ignored);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
