@@ -388,24 +388,5 @@ TEST_P(Depths, DestructionCancelsWhatRuns) {
   }
 }
 
-TEST(Start, SaysWhenPagesCannotHoldOneSequence) {
-  const auto ops = make_device("ref", {});
-  EngineOptions options;
-  options.kv_pages = 3;
-  try {
-    Engine engine(*ops, std::make_unique<FakeDecoder>(1, 100), options);
-    FAIL() << "started";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("needs 7"), std::string::npos) << error.what();
-  }
-}
-
-TEST(Start, TakesTooLittleMemoryAtItsWord) {
-  const auto ops = make_device("ref", {});
-  EngineOptions options;
-  options.kv_bytes = 1;  // less than a page
-  EXPECT_THROW(Engine(*ops, std::make_unique<FakeDecoder>(1, 100), options), Error);
-}
-
 }  // namespace
 }  // namespace ashlar::testing
