@@ -38,11 +38,16 @@ DrafterOptimiser::DrafterOptimiser(TrainOps& ops, const TrainedTensors& paramete
     size = std::max(size, group.size() * group[0]->values.size());
     squares = std::max(squares, group.size() * side * side);
   }
-  memory_ = ops.allocate(sizeof(float) * 2 * (size + squares));
+  const bool narrow = settings.compute == DType::kBF16;
+  size = (size + 7) / 8 * 8, squares = (squares + 7) / 8 * 8;  // all begin at multiples of 16 bytes
+  memory_ = ops.allocate(sizeof(float) * 2 * (size + squares) + (narrow ? sizeof(uint16_t) * (size + squares) : 0));
   update_ = reinterpret_cast<float*>(memory_->data());
   product_ = update_ + size;
   gram_ = product_ + size;
   square_ = gram_ + squares;
+  if (!narrow) return;
+  narrow_update_ = reinterpret_cast<uint16_t*>(square_ + squares);
+  narrow_gram_ = narrow_update_ + size;
 }
 
 void DrafterOptimiser::step(double learning_rate, int64_t number) {
@@ -81,8 +86,16 @@ void DrafterOptimiser::muon_step(const Group& group, double learning_rate) {
   }
 }
 
+Tensor DrafterOptimiser::factor(Tensor x, uint16_t* room) {
+  if (room == nullptr) return x;
+  const Tensor narrow = {room, x.rows, x.cols, x.cols, DType::kBF16};
+  ops_.copy(x, narrow);
+  return narrow;
+}
+
 // x becomes a x + b (x x^T) x + c (x x^T)^2 x, or the same of the other side's smaller products: a polynomial of the
-// singular values, which moves them towards 1 and keeps the singular vectors.
+// singular values, which moves them towards 1 and keeps the singular vectors. It need not be exact, so factors may be
+// bf16; what they make and x itself stay fp32.
 void DrafterOptimiser::orthogonalise(Tensor u, int32_t count) {
   constexpr float kA = 3.4445F;
   constexpr float kB = -4.775F;
@@ -96,10 +109,13 @@ void DrafterOptimiser::orthogonalise(Tensor u, int32_t count) {
   const Tensor product = matrix(product_, u.rows, u.cols);
   ops_.normalise(u.row(0), n / count, count, 1e-7);
   for (int step = 0; step < kNewtonSchulzSteps; ++step) {
-    ops_.products(wide ? ProductKind::kOuter : ProductKind::kInner, count, u, u, gram);
-    ops_.products(ProductKind::kPlain, count, gram, gram, square);
+    const Tensor x = factor(u, narrow_update_);
+    ops_.products(wide ? ProductKind::kOuter : ProductKind::kInner, count, x, x, gram);
+    const Tensor once = factor(gram, narrow_gram_);
+    ops_.products(ProductKind::kPlain, count, once, once, square);
     ops_.combine(kB, gram_, kC, square_, n_gram, gram_);
-    ops_.products(ProductKind::kPlain, count, wide ? gram : u, wide ? u : gram, product);
+    const Tensor both = factor(gram, narrow_gram_);
+    ops_.products(ProductKind::kPlain, count, wide ? both : x, wide ? x : both, product);
     ops_.combine(kA, u.row(0), 1, product_, n, u.row(0));
   }
 }

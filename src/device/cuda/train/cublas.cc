@@ -42,9 +42,10 @@ struct Cublas::Calls {
   cublasStatus_t (*gemm)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k, const void* alpha,
                          const void* a, cudaDataType, int lda, const void* b, cudaDataType, int ldb, const void* beta,
                          void* c, cudaDataType, int ldc, cublasComputeType_t, cublasGemmAlgo_t);
-  cublasStatus_t (*gemms)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k, const float* alpha,
-                          const float* a, int lda, long long a_step, const float* b, int ldb, long long b_step,
-                          const float* beta, float* c, int ldc, long long c_step, int count);
+  cublasStatus_t (*gemms)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k, const void* alpha,
+                          const void* a, cudaDataType, int lda, long long a_step, const void* b, cudaDataType, int ldb,
+                          long long b_step, const void* beta, void* c, cudaDataType, int ldc, long long c_step,
+                          int count, cublasComputeType_t, cublasGemmAlgo_t);
   decltype(&cublasSetMathMode) set_math_mode;
 
   Calls() {
@@ -61,7 +62,7 @@ struct Cublas::Calls {
     find(set_stream, "cublasSetStream_v2");
     find(set_workspace, "cublasSetWorkspace_v2");
     find(gemm, "cublasGemmEx");
-    find(gemms, "cublasSgemmStridedBatched");
+    find(gemms, "cublasGemmStridedBatchedEx");
     find(set_math_mode, "cublasSetMathMode");
   }
 };
@@ -79,34 +80,40 @@ Cublas::~Cublas() {
   if (handle_ != nullptr) calls_->destroy(handle_);
 }
 
+namespace {
+
+cublasOperation_t operation(const Cublas::Side& side) { return side.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; }
+cudaDataType type(const Tensor& x) { return x.dtype == DType::kF32 ? CUDA_R_32F : CUDA_R_16BF; }
+int stride(const Tensor& x) { return static_cast<int>(x.stride); }
+/// Of products with factors of that type.
+cublasComputeType_t computing(const Tensor& x) {
+  return x.dtype == DType::kF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+}  // namespace
+
 // cuBLAS has columns one after the other: to it every matrix is its transpose, and out^T = b^T a^T.
 void Cublas::product(const Side& a, const Side& b, int32_t k, bool add, Tensor out) {
   ASHLAR_CHECK(a.tensor.dtype == b.tensor.dtype);
   enter_device(memory_.device());
   const float one = 1;
   const float kept = add ? 1.0F : 0.0F;
-  const auto operation = [](const Side& side) { return side.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  const auto type = [](const Tensor& x) { return x.dtype == DType::kF32 ? CUDA_R_32F : CUDA_R_16BF; };
-  const auto stride = [](const Tensor& x) { return static_cast<int>(x.stride); };
-  const bool is_f32 = a.tensor.dtype == DType::kF32;
-  check_cublas(
-      calls_->gemm(handle_, operation(b), operation(a), out.cols, out.rows, k, &one, b.tensor.data, type(b.tensor),
-                   stride(b.tensor), a.tensor.data, type(a.tensor), stride(a.tensor), &kept, out.data, type(out),
-                   stride(out), is_f32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-      "cublasGemmEx");
+  check_cublas(calls_->gemm(handle_, operation(b), operation(a), out.cols, out.rows, k, &one, b.tensor.data,
+                            type(b.tensor), stride(b.tensor), a.tensor.data, type(a.tensor), stride(a.tensor), &kept,
+                            out.data, type(out), stride(out), computing(a.tensor), CUBLAS_GEMM_DEFAULT),
+               "cublasGemmEx");
 }
 
 void Cublas::products(int32_t n, const Side& a, const Side& b, int32_t k, Tensor out) {
+  ASHLAR_CHECK(a.tensor.dtype == b.tensor.dtype);
   enter_device(memory_.device());
   const float one = 1, none = 0;
-  const auto operation = [](const Side& side) { return side.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  const auto values = [](const Tensor& x) { return static_cast<float*>(x.data); };
   const auto step = [n](const Tensor& x) { return static_cast<long long>(x.rows / n * x.stride); };
-  const auto stride = [](const Tensor& x) { return static_cast<int>(x.stride); };
-  check_cublas(calls_->gemms(handle_, operation(b), operation(a), out.cols, out.rows / n, k, &one, values(b.tensor),
-                             stride(b.tensor), step(b.tensor), values(a.tensor), stride(a.tensor), step(a.tensor),
-                             &none, values(out), stride(out), step(out), n),
-               "cublasSgemmStridedBatched");
+  check_cublas(
+      calls_->gemms(handle_, operation(b), operation(a), out.cols, out.rows / n, k, &one, b.tensor.data, type(b.tensor),
+                    stride(b.tensor), step(b.tensor), a.tensor.data, type(a.tensor), stride(a.tensor), step(a.tensor),
+                    &none, out.data, type(out), stride(out), step(out), n, computing(a.tensor), CUBLAS_GEMM_DEFAULT),
+      "cublasGemmStridedBatchedEx");
 }
 
 }  // namespace ashlar::cuda

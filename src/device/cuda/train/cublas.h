@@ -27,7 +27,7 @@ class Cublas {
   /// out = a b over k values, or that is added. Both factors are bf16, or both fp32, which are rounded to TF32 (10 bits
   /// of mantissa). Sums are fp32 and rounded once to out's type.
   void product(const Side& a, const Side& b, int32_t k, bool add, Tensor out);
-  /// n products of fp32 at once: each tensor has n matrices, one after the other.
+  /// n products at once, stored in fp32: each tensor has n matrices, one after the other. Factors as above.
   void products(int32_t n, const Side& a, const Side& b, int32_t k, Tensor out);
 
  private:
