@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of the blocks of a batch on the tensor cores, forward: softmax in one pass over the keys.
 
+#include "device/cuda/once_per_device.h"
 #include "tile_attention.cuh"
 
 namespace ashlar::cuda::tile_attention {
@@ -11,8 +12,7 @@ constexpr int kPart = 32;
 
 template <int kDim>
 __global__ void __launch_bounds__(32 * kWarps) forward_kernel(TrainAttention call, float scale) {
-  __shared__ __align__(16) __nv_bfloat16 keys[kKeys * (kDim + kPad)];
-  __shared__ __align__(16) __nv_bfloat16 values[kKeys * (kDim + kPad)];
+  extern __shared__ __align__(16) __nv_bfloat16 staged[];
   const auto b = static_cast<int32_t>(blockIdx.x), kv_head = static_cast<int32_t>(blockIdx.y);
   const int quad = threadIdx.x % 4;
   const TrainBlock block = call.blocks[b];
@@ -21,17 +21,19 @@ __global__ void __launch_bounds__(32 * kWarps) forward_kernel(TrainAttention cal
   load_left<kDim>(call.q, rows, q);
   float out[kDim / 8][4] = {}, highest[2] = {-INFINITY, -INFINITY}, sums[2] = {};
 
-  for_keys<kDim>(call, b, kv_head, keys, values, [&](int32_t n, int32_t t) {
+  for_keys<kDim>(call, b, kv_head, staged, [&](const KeyTile& at, auto whole, const auto* keys, const auto* values) {
+    constexpr bool kWhole = decltype(whole)::value;
+    const int32_t n = kWhole ? kKeys : at.n;
     for (int32_t part = 0; part < n; part += kPart) {
       float p[kPart / 8][4] = {};
       float now[2] = {highest[0], highest[1]};
 #pragma unroll
       for (int tile = 0; tile < kPart / 8; ++tile) {
-        if (part + tile * 8 < (n + 15) / 16 * 16)
+        if (kWhole || part + tile * 8 < (n + 15) / 16 * 16)
           multiply_rows<kDim>(p[tile], q, keys + (part + tile * 8) * (kDim + kPad));
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const bool counts = visible(call, block, rows.r[i / 2], part + tile * 8 + 2 * quad + i % 2, n, t);
+          const bool counts = kWhole || visible(call, block, rows.r[i / 2], part + tile * 8 + 2 * quad + i % 2, at);
           p[tile][i] = counts ? p[tile][i] * scale : -INFINITY;
           now[i / 2] = fmaxf(now[i / 2], p[tile][i]);
         }
@@ -59,7 +61,7 @@ __global__ void __launch_bounds__(32 * kWarps) forward_kernel(TrainAttention cal
       }
 #pragma unroll
       for (int tile = 0; tile < kPart / 8; tile += 2) {
-        if (part + tile * 8 >= n) continue;
+        if (!kWhole && part + tile * 8 >= n) continue;
         const uint32_t left[4] = {pack_bf16(p[tile][0], p[tile][1]), pack_bf16(p[tile][2], p[tile][3]),
                                   pack_bf16(p[tile + 1][0], p[tile + 1][1]), pack_bf16(p[tile + 1][2], p[tile + 1][3])};
         add_weighted<kDim>(out, left, values + (part + tile * 8) * (kDim + kPad));
@@ -72,8 +74,7 @@ __global__ void __launch_bounds__(32 * kWarps) forward_kernel(TrainAttention cal
     const float sum = quad_sum(sums[side]);
     if (rows.at[side] < 0) continue;
     if (quad == 0) {
-      log_sum(call, rows.at[side], rows.head[side]) =
-          highest[side] + logf(sum);
+      log_sum(call, rows.at[side], rows.head[side]) = highest[side] + logf(sum);
     }
 #pragma unroll
     for (int column = 0; column < kDim / 8; ++column) {
@@ -85,8 +86,11 @@ __global__ void __launch_bounds__(32 * kWarps) forward_kernel(TrainAttention cal
 
 template <int kDim>
 void launch(cudaStream_t stream, const TrainAttention& call) {
+  static OncePerDevice allowed;
+  allow_shared_bytes(allowed, forward_kernel<kDim>, kStagedBytes<kDim>);
   const Shape shape = shape_of(call);
-  forward_kernel<kDim><<<shape.grid, shape.threads, 0, stream>>>(call, 1 / sqrtf(static_cast<float>(kDim)));
+  const float scale = 1 / sqrtf(static_cast<float>(kDim));
+  forward_kernel<kDim><<<shape.grid, shape.threads, kStagedBytes<kDim>, stream>>>(call, scale);
 }
 
 }  // namespace

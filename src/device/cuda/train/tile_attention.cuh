@@ -77,18 +77,23 @@ __device__ __forceinline__ bool sees(const TrainAttention& call, const TrainBloc
 
 /// Keys of a tile of the kernels that belong to queries.
 inline constexpr int kKeys = 64;
-
-/// Rows [first, first + n) of keys or values to shared memory, with zeros up to a multiple of 16.
+/// Values of two matrices of kKeys rows in shared memory, twice: one pair is multiplied while the other comes.
 template <int kDim>
-__device__ __forceinline__ void load_keys(const Matrix& from, int64_t first, int32_t n, int32_t column,
-                                          __nv_bfloat16* to) {
+inline constexpr int kStage = 2 * kKeys*(kDim + kPad);
+template <int kDim>
+inline constexpr int kStagedBytes = 2 * kStage<kDim>* static_cast<int>(sizeof(__nv_bfloat16));
+
+__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+/// Begins to copy rows [first, first + n) of keys or values to shared memory, with zeros up to a multiple of 16.
+template <int kDim>
+__device__ __forceinline__ void fetch_keys(const Matrix& from, int64_t first, int32_t n, int32_t column,
+                                           __nv_bfloat16* to) {
   constexpr int kPieces = kDim / 8;
   const int count = (n + 15) / 16 * 16 * kPieces;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
     const int r = i / kPieces, c = i % kPieces * 8;
-    uint4 piece = {};
-    if (r < n) piece = *reinterpret_cast<const uint4*>(place(from, first + r, column + c));
-    *reinterpret_cast<uint4*>(to + r * (kDim + kPad) + c) = piece;
+    copy_async(to + r * (kDim + kPad) + c, place(from, first + (r < n ? r : 0), column + c), r < n ? 16 : 0);
   }
 }
 
@@ -129,30 +134,58 @@ __device__ __forceinline__ void load_left(const Matrix& x, const LaneRows& rows,
   }
 }
 
-/// fn(keys in shared memory, of them all, place of the first in the document, or its own_place() in the block) for all
-/// that rows of block `b` may see. Keys and values have kKeys rows each.
+/// What the keys of a tile are.
+struct KeyTile {
+  int64_t first;  ///< row of keys
+  int32_t n;
+  int32_t t;  ///< place of the first in the document, or its own_place() in the block
+  /// Every row of the block sees all kKeys of them.
+  __device__ bool is_whole(const TrainAttention& call) const { return t >= 0 && n == kKeys && call.window == 0; }
+};
+
+/// fn(tile, whole, its keys and values in shared memory) for all that rows of block `b` may see; `whole` is
+/// std::true_type where KeyTile::is_whole(). `staged` has kStagedBytes.
 template <int kDim, class Fn>
-__device__ __forceinline__ void for_keys(const TrainAttention& call, int32_t b, int32_t kv_head, __nv_bfloat16* keys,
-                                         __nv_bfloat16* values, const Fn& fn) {
+__device__ __forceinline__ void for_keys(const TrainAttention& call, int32_t b, int32_t kv_head, __nv_bfloat16* staged,
+                                         const Fn& fn) {
   const TrainBlock block = call.blocks[b];
-  const auto tile = [&](int64_t first, int32_t n, int32_t t) {
-    __syncthreads();
-    load_keys<kDim>(call.k, first, n, kv_head * kDim, keys);
-    load_keys<kDim>(call.v, first, n, kv_head * kDim, values);
-    __syncthreads();
-    fn(n, t);
-  };
   const int32_t begin = call.window == 0 ? 0 : max(0, block.n - call.window + 1);
-  for (int32_t t = begin; t < block.n; t += kKeys) tile(int64_t{block.first} + t, min(kKeys, block.n - t), t);
-  for (int32_t o = 0; o < call.block; o += kKeys) {
-    tile(int64_t{call.context_rows} + int64_t{b} * call.block + o, min(kKeys, call.block - o), own_place(o));
+  const int32_t of_context = (max(0, block.n - begin) + kKeys - 1) / kKeys;
+  const int32_t count = of_context + (call.block + kKeys - 1) / kKeys;
+  const auto tile_at = [&](int32_t i) -> KeyTile {
+    if (i < of_context) {
+      const int32_t t = begin + i * kKeys;
+      return {int64_t{block.first} + t, min(kKeys, block.n - t), t};
+    }
+    const int32_t o = (i - of_context) * kKeys;
+    return {int64_t{call.context_rows} + int64_t{b} * call.block + o, min(kKeys, call.block - o), own_place(o)};
+  };
+  const auto fetch = [&](int32_t i) {
+    const KeyTile tile = tile_at(i);
+    __nv_bfloat16* const to = staged + i % 2 * kStage<kDim>;
+    fetch_keys<kDim>(call.k, tile.first, tile.n, kv_head * kDim, to);
+    fetch_keys<kDim>(call.v, tile.first, tile.n, kv_head * kDim, to + kKeys * (kDim + kPad));
+  };
+  fetch(0);
+  for (int32_t i = 0; i < count; ++i) {
+    wait_for_copies();
+    __syncthreads();  // all copies are there, and all warps are done with the other stage
+    if (i + 1 < count) fetch(i + 1);
+    const KeyTile tile = tile_at(i);
+    const __nv_bfloat16* const keys = staged + i % 2 * kStage<kDim>;
+    const __nv_bfloat16* const values = keys + kKeys * (kDim + kPad);
+    if (tile.is_whole(call)) {
+      fn(tile, std::true_type(), keys, values);
+    } else {
+      fn(tile, std::false_type(), keys, values);
+    }
   }
 }
 
-/// Whether key `key` of a tile counts for row r.
+/// Whether key `key` of a tile that is not whole counts for row r.
 __device__ __forceinline__ bool visible(const TrainAttention& call, const TrainBlock& block, int32_t r, int32_t key,
-                                        int32_t n, int32_t t) {
-  return key < n && sees_key(call, block, r, t, key);
+                                        const KeyTile& tile) {
+  return key < tile.n && sees_key(call, block, r, tile.t, key);
 }
 
 /// fn(std::integral_constant of the heads' columns), which are 32, 64 or 128.

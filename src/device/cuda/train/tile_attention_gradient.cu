@@ -3,6 +3,7 @@
 // threads has rows of queries and goes through their keys, or has keys and goes through the queries that may see them:
 // every sum has one owner and a fixed order.
 
+#include "device/cuda/once_per_device.h"
 #include "tile_attention.cuh"
 
 namespace ashlar::cuda::tile_attention {
@@ -10,8 +11,7 @@ namespace {
 
 template <int kDim>
 __global__ void __launch_bounds__(32 * kWarps) query_kernel(TrainAttention call, float scale) {
-  __shared__ __align__(16) __nv_bfloat16 keys[kKeys * (kDim + kPad)];
-  __shared__ __align__(16) __nv_bfloat16 values[kKeys * (kDim + kPad)];
+  extern __shared__ __align__(16) __nv_bfloat16 staged[];
   const auto b = static_cast<int32_t>(blockIdx.x), kv_head = static_cast<int32_t>(blockIdx.y);
   const int quad = threadIdx.x % 4;
   const TrainBlock block = call.blocks[b];
@@ -37,34 +37,38 @@ __global__ void __launch_bounds__(32 * kWarps) query_kernel(TrainAttention call,
       means[side] = quad_sum(mean);
       log_sums[side] = 0;
       if (rows.at[side] < 0) continue;
-      log_sums[side] =
-          log_sum(call, rows.at[side], rows.head[side]);
+      log_sums[side] = log_sum(call, rows.at[side], rows.head[side]);
       if (quad == 0) call.means[rows.at[side] * call.heads + rows.head[side]] = means[side];
     }
   }
   float d_q[kDim / 8][4] = {};
 
-  for_keys<kDim>(call, b, kv_head, keys, values, [&](int32_t n, int32_t t) {
-    for (int32_t part = 0; part < n; part += 16) {
-      float d_scores[2][4];
+  for_keys<kDim>(call, b, kv_head, staged,
+                 [&](const KeyTile& keys_of, auto whole, const auto* keys, const auto* values) {
+                   constexpr bool kWhole = decltype(whole)::value;
+                   const int32_t n = kWhole ? kKeys : keys_of.n;
+                   for (int32_t part = 0; part < n; part += 16) {
+                     float d_scores[2][4];
 #pragma unroll
-      for (int tile = 0; tile < 2; ++tile) {
-        const int at = (part + tile * 8) * (kDim + kPad);
-        float scores[4] = {}, d_weights[4] = {};
-        multiply_rows<kDim>(scores, q, keys + at);
-        multiply_rows<kDim>(d_weights, d_out, values + at);
+                     for (int tile = 0; tile < 2; ++tile) {
+                       const int at = (part + tile * 8) * (kDim + kPad);
+                       float scores[4] = {}, d_weights[4] = {};
+                       multiply_rows<kDim>(scores, q, keys + at);
+                       multiply_rows<kDim>(d_weights, d_out, values + at);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const bool counts = visible(call, block, rows.r[i / 2], part + tile * 8 + 2 * quad + i % 2, n, t);
-          const float weight = counts ? __expf(scores[i] * scale - log_sums[i / 2]) : 0.0F;
-          d_scores[tile][i] = weight * (d_weights[i] - means[i / 2]) * scale;
-        }
-      }
-      const uint32_t left[4] = {pack_bf16(d_scores[0][0], d_scores[0][1]), pack_bf16(d_scores[0][2], d_scores[0][3]),
-                                pack_bf16(d_scores[1][0], d_scores[1][1]), pack_bf16(d_scores[1][2], d_scores[1][3])};
-      add_weighted<kDim>(d_q, left, keys + part * (kDim + kPad));
-    }
-  });
+                       for (int i = 0; i < 4; ++i) {
+                         const bool counts =
+                             kWhole || visible(call, block, rows.r[i / 2], part + tile * 8 + 2 * quad + i % 2, keys_of);
+                         const float weight = counts ? __expf(scores[i] * scale - log_sums[i / 2]) : 0.0F;
+                         d_scores[tile][i] = weight * (d_weights[i] - means[i / 2]) * scale;
+                       }
+                     }
+                     const uint32_t left[4] = {
+                         pack_bf16(d_scores[0][0], d_scores[0][1]), pack_bf16(d_scores[0][2], d_scores[0][3]),
+                         pack_bf16(d_scores[1][0], d_scores[1][1]), pack_bf16(d_scores[1][2], d_scores[1][3])};
+                     add_weighted<kDim>(d_q, left, keys + part * (kDim + kPad));
+                   }
+                 });
 
 #pragma unroll
   for (int side = 0; side < 2; ++side) {
@@ -117,9 +121,9 @@ __device__ __forceinline__ void find_blocks(const TrainAttention& call, int64_t 
 
 template <int kDim>
 __global__ void __launch_bounds__(32 * kWarps) key_kernel(TrainAttention call, float scale) {
-  __shared__ __align__(16) __nv_bfloat16 q[kQueries * (kDim + kPad)];
-  __shared__ __align__(16) __nv_bfloat16 d_out[kQueries * (kDim + kPad)];
-  __shared__ Query queries[kQueries];
+  static_assert(kQueries == kKeys);
+  extern __shared__ __align__(16) __nv_bfloat16 staged[];  // queries and gradients of outputs, as kStagedBytes
+  __shared__ Query queries[2][kQueries];
   __shared__ int64_t places[kQueries][2];  // of a row of q and of d_out; -1: none
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, quad = lane % 4;
   const auto kv_head = static_cast<int32_t>(blockIdx.y);
@@ -157,49 +161,61 @@ __global__ void __launch_bounds__(32 * kWarps) key_kernel(TrainAttention call, f
   find_blocks(call, first, n, of_context, range);
   const int32_t rows_of_block = group * call.block;
   const int64_t count = range[1] > range[0] ? int64_t{range[1] - range[0]} * rows_of_block : 0;
-  for (int64_t begin = 0; begin < count; begin += kQueries) {
-    __syncthreads();
+  const auto batches = static_cast<int32_t>((count + kQueries - 1) / kQueries);
+  // Of this thread's query of a batch: all but what the passes before have left.
+  const auto query_at = [&](int32_t batch, int32_t& head) {
+    const int64_t i = int64_t{batch} * kQueries + threadIdx.x;
+    Query query = {0, 0, -2, 0, 0, 0};
+    if (i >= count) return query;
+    const auto in_block = static_cast<int32_t>(i % rows_of_block);
+    query.index = range[0] + static_cast<int32_t>(i / rows_of_block);
+    query.first = call.blocks[query.index].first, query.n = call.blocks[query.index].n;
+    query.r = in_block % call.block;
+    head = kv_head * group + in_block / call.block;
+    return query;
+  };
+  // Begins to copy a batch. Whether each of its queries sees every key of this block of threads.
+  const auto fetch = [&](int32_t batch, Query& query, int32_t& head) {
+    bool sees_all = true;
     if (threadIdx.x < kQueries) {
-      const int64_t i = begin + threadIdx.x;
-      Query query = {0, 0, -2, 0, 0, 0};
-      int64_t to[2] = {-1, -1};
-      if (i < count) {
-        const auto in_block = static_cast<int32_t>(i % rows_of_block);
-        query.index = range[0] + static_cast<int32_t>(i / rows_of_block);
-        query.first = call.blocks[query.index].first, query.n = call.blocks[query.index].n;
-        query.r = in_block % call.block;
-        const int32_t head = kv_head * group + in_block / call.block;
-        const int64_t row = int64_t{query.index} * call.block + query.r;
-        query.log_sum = log_sum(call, row, head);
-        query.mean = call.means[row * call.heads + head];
-        to[0] = row * call.q.stride + head * kDim;
-        to[1] = row * call.d_out.stride + head * kDim;
-      }
-      queries[threadIdx.x] = query;
-      places[threadIdx.x][0] = to[0], places[threadIdx.x][1] = to[1];
+      query = query_at(batch, head);
+      const int64_t row = int64_t{query.index} * call.block + query.r;
+      places[threadIdx.x][0] = query.index < 0 ? -1 : row * call.q.stride + head * kDim;
+      places[threadIdx.x][1] = query.index < 0 ? -1 : row * call.d_out.stride + head * kDim;
+      sees_all = query.index >= 0 && of_context && n == kOwnKeys && call.window == 0 && query.first <= first &&
+                 first + n <= int64_t{query.first} + query.n;
     }
-    __syncthreads();
+    sees_all = __syncthreads_and(sees_all) != 0;
     constexpr int kPieces = kDim / 8;
+    __nv_bfloat16* const to = staged + batch % 2 * kStage<kDim>;
 #pragma unroll 4
     for (int i = static_cast<int>(threadIdx.x); i < kQueries * kPieces; i += 32 * kWarps) {
       const int r = i / kPieces, c = i % kPieces * 8;
-      uint4 of_q = {}, of_out = {};
-      if (places[r][0] >= 0) {
-        of_q = *reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(call.q.data) + places[r][0] + c);
-        of_out = *reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(call.d_out.data) + places[r][1] + c);
-      }
-      *reinterpret_cast<uint4*>(q + r * (kDim + kPad) + c) = of_q;
-      *reinterpret_cast<uint4*>(d_out + r * (kDim + kPad) + c) = of_out;
+      const int bytes = places[r][0] >= 0 ? 16 : 0;
+      __nv_bfloat16* const at = to + r * (kDim + kPad) + c;
+      copy_async(at, static_cast<const __nv_bfloat16*>(call.q.data) + (bytes > 0 ? places[r][0] + c : 0), bytes);
+      copy_async(at + kQueries * (kDim + kPad),
+                 static_cast<const __nv_bfloat16*>(call.d_out.data) + (bytes > 0 ? places[r][1] + c : 0), bytes);
     }
-    __syncthreads();
+    if (threadIdx.x < kQueries && query.index >= 0) {
+      const int64_t row = int64_t{query.index} * call.block + query.r;
+      query.log_sum = log_sum(call, row, head);
+      query.mean = call.means[row * call.heads + head];
+    }
+    return sees_all;
+  };
+  const auto add_batch = [&](auto whole, const Query* of_batch, const __nv_bfloat16* q, const __nv_bfloat16* d_out) {
+    constexpr bool kWhole = decltype(whole)::value;
     for (int part = 0; part < kQueries; part += 16) {
-      uint32_t counts = 0;  // a bit for each of this lane's pairs of key and query
+      uint32_t counts = ~0U;  // a bit for each of this lane's pairs of key and query
+      if constexpr (!kWhole) {
+        counts = 0;
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const Query& query = queries[part + i / 4 * 8 + 2 * quad + i % 2];
-        if (is_seen_by(query, i / 2 % 2)) counts |= 1U << i;
+        for (int i = 0; i < 8; ++i) {
+          if (is_seen_by(of_batch[part + i / 4 * 8 + 2 * quad + i % 2], i / 2 % 2)) counts |= 1U << i;
+        }
+        if (!__any_sync(~0u, counts != 0)) continue;
       }
-      if (!__any_sync(~0u, counts != 0)) continue;
       uint32_t of_weights[4], of_scores[4];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -209,17 +225,37 @@ __global__ void __launch_bounds__(32 * kWarps) key_kernel(TrainAttention call, f
         multiply_rows<kDim>(d_weights, v, d_out + at);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const Query& query = queries[part + half * 8 + 2 * quad + i % 2];
-          const bool is_seen = (counts >> (half * 4 + i) & 1) != 0;
+          const Query& query = of_batch[part + half * 8 + 2 * quad + i % 2];
+          const bool is_seen = kWhole || (counts >> (half * 4 + i) & 1) != 0;
           scores[i] = is_seen ? __expf(scores[i] * scale - query.log_sum) : 0.0F;
           d_weights[i] = scores[i] * (d_weights[i] - query.mean) * scale;
         }
-        of_weights[2 * half] = pack_bf16(scores[0], scores[1]), of_weights[2 * half + 1] = pack_bf16(scores[2], scores[3]);
+        of_weights[2 * half] = pack_bf16(scores[0], scores[1]),
+                       of_weights[2 * half + 1] = pack_bf16(scores[2], scores[3]);
         of_scores[2 * half] = pack_bf16(d_weights[0], d_weights[1]);
         of_scores[2 * half + 1] = pack_bf16(d_weights[2], d_weights[3]);
       }
       add_weighted<kDim>(d_v, of_weights, d_out + part * (kDim + kPad));
       add_weighted<kDim>(d_k, of_scores, q + part * (kDim + kPad));
+    }
+  };
+
+  Query query = {};
+  int32_t head = 0;
+  bool is_whole = false;
+  if (batches > 0) is_whole = fetch(0, query, head);
+  for (int32_t batch = 0; batch < batches; ++batch) {
+    if (threadIdx.x < kQueries) queries[batch % 2][threadIdx.x] = query;
+    wait_for_copies();
+    __syncthreads();  // this batch is there, and all warps are done with the other stage
+    const bool was_whole = is_whole;
+    if (batch + 1 < batches) is_whole = fetch(batch + 1, query, head);
+    const __nv_bfloat16* const q = staged + batch % 2 * kStage<kDim>;
+    const __nv_bfloat16* const d_out = q + kQueries * (kDim + kPad);
+    if (was_whole) {
+      add_batch(std::true_type(), queries[batch % 2], q, d_out);
+    } else {
+      add_batch(std::false_type(), queries[batch % 2], q, d_out);
     }
   }
 
@@ -239,12 +275,17 @@ template <int kDim>
 void launch(cudaStream_t stream, const TrainAttention& call) {
   const float scale = 1 / sqrtf(static_cast<float>(kDim));
   if (call.n_blocks > 0) {
+    static OncePerDevice queries_allowed;
+    allow_shared_bytes(queries_allowed, query_kernel<kDim>, kStagedBytes<kDim>);
     const Shape shape = shape_of(call);
-    query_kernel<kDim><<<shape.grid, shape.threads, 0, stream>>>(call, scale);
+    query_kernel<kDim><<<shape.grid, shape.threads, kStagedBytes<kDim>, stream>>>(call, scale);
   }
   const unsigned tiles =
       blocks_for(call.context_rows, kOwnKeys) + blocks_for(int64_t{call.n_blocks} * call.block, kOwnKeys);
-  key_kernel<kDim><<<dim3(tiles, static_cast<unsigned>(call.kv_heads)), 32 * kWarps, 0, stream>>>(call, scale);
+  static OncePerDevice keys_allowed;
+  allow_shared_bytes(keys_allowed, key_kernel<kDim>, kStagedBytes<kDim>);
+  const dim3 grid(tiles, static_cast<unsigned>(call.kv_heads));
+  key_kernel<kDim><<<grid, 32 * kWarps, kStagedBytes<kDim>, stream>>>(call, scale);
 }
 
 }  // namespace
