@@ -138,8 +138,8 @@ class TrainOps {
   /// d_weight [n, k] += d_out [m, n]^T x [m, k].
   virtual void linear_weight_gradient(Tensor d_out, Tensor x, Tensor d_weight) = 0;
 
-  /// n products of one shape, stored: a, b and out have n matrices each, one after the other. out is fp32, a and b are of
-  /// one type. Here one by one.
+  /// n products of one shape, stored: a, b and out have n matrices each, one after the other. out is fp32, a and b are
+  /// of one type. Here one by one.
   virtual void products(ProductKind kind, int32_t n, Tensor a, Tensor b, Tensor out) {
     for (int32_t i = 0; i < n; ++i) {
       const auto part = [&](Tensor all) { return all.part(i * (all.rows / n), all.rows / n); };
