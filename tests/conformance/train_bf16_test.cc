@@ -101,6 +101,25 @@ TEST_P(TrainOpsInBf16, Products) {
   EXPECT_TRUE(added.guards_intact());
 }
 
+// Several matrices of one shape: rows times rows, rows times columns, columns times columns.
+TEST_P(TrainOpsInBf16, ManyProducts) {
+  constexpr int32_t kCount = 3;
+  const auto compare = [&](ProductKind kind, const Matrix& a, const Matrix& b, int32_t rows, int32_t cols) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    Matrix wide_a = a, wide_b = b, want(kCount * rows, cols), got(kCount * rows, cols);
+    Narrow a16 = narrow(a), b16 = narrow(b);
+    ref_->products(kind, kCount, wide_a.view(), wide_b.view(), want.view());
+    ops_->products(kind, kCount, a16.view(), b16.view(), got.view());
+    EXPECT_LT(worst_row_error(got, want), 1e-5);
+    EXPECT_TRUE(got.guards_intact());
+  };
+  const Matrix x = normal(kCount * 33, 24), y = normal(kCount * 18, 24), z = normal(kCount * 33, 40),
+               square = normal(kCount * 24, 18);
+  compare(ProductKind::kOuter, x, y, 33, 18);
+  compare(ProductKind::kPlain, x, square, 33, 18);
+  compare(ProductKind::kInner, x, z, 24, 40);
+}
+
 TEST_P(TrainOpsInBf16, RmsNorm) {
   for (const int32_t cols : {64, 576, 900, 2100, 5000}) {
     SCOPED_TRACE(cols);
@@ -207,6 +226,7 @@ TEST_P(TrainOpsInBf16, Attention) {
       {8, 1, 32, 16, 0, {{0, 70}, {0, 71}, {71, 3}}, 74},
       {2, 2, 128, 70, 70, {{0, 140}, {0, 141}}, 141},
       {2, 1, 128, 70, 0, {{0, 1}, {0, 9}, {9, 64}}, 73, true},
+      {8, 2, 128, 16, 0, {{0, 64}, {0, 200}, {0, 201}, {201, 128}}, 330},  // all rows see many keys together
       {6, 2, 64, 16, 20, {{0, 3}, {0, 100}, {100, 40}}, 141, true},
       {2, 1, 256, 4, 0, {{0, 40}}, 41},
       {4, 2, 256, 5, 24, {{0, 20}, {0, 40}}, 41, true},

@@ -43,32 +43,29 @@ __global__ void __launch_bounds__(32 * kWarps) query_kernel(TrainAttention call,
   }
   float d_q[kDim / 8][4] = {};
 
-  for_keys<kDim>(call, b, kv_head, staged,
-                 [&](const KeyTile& keys_of, auto whole, const auto* keys, const auto* values) {
-                   constexpr bool kWhole = decltype(whole)::value;
-                   const int32_t n = kWhole ? kKeys : keys_of.n;
-                   for (int32_t part = 0; part < n; part += 16) {
-                     float d_scores[2][4];
+  for_keys<kDim>(call, b, kv_head, staged, [&](const KeyTile& of, auto whole, const auto* keys, const auto* values) {
+    constexpr bool kWhole = decltype(whole)::value;
+    const int32_t n = kWhole ? kKeys : of.n;
+    for (int32_t part = 0; part < n; part += 16) {
+      float d_scores[2][4];
 #pragma unroll
-                     for (int tile = 0; tile < 2; ++tile) {
-                       const int at = (part + tile * 8) * (kDim + kPad);
-                       float scores[4] = {}, d_weights[4] = {};
-                       multiply_rows<kDim>(scores, q, keys + at);
-                       multiply_rows<kDim>(d_weights, d_out, values + at);
+      for (int tile = 0; tile < 2; ++tile) {
+        const int at = (part + tile * 8) * (kDim + kPad);
+        float scores[4] = {}, d_weights[4] = {};
+        multiply_rows<kDim>(scores, q, keys + at);
+        multiply_rows<kDim>(d_weights, d_out, values + at);
 #pragma unroll
-                       for (int i = 0; i < 4; ++i) {
-                         const bool counts =
-                             kWhole || visible(call, block, rows.r[i / 2], part + tile * 8 + 2 * quad + i % 2, keys_of);
-                         const float weight = counts ? __expf(scores[i] * scale - log_sums[i / 2]) : 0.0F;
-                         d_scores[tile][i] = weight * (d_weights[i] - means[i / 2]) * scale;
-                       }
-                     }
-                     const uint32_t left[4] = {
-                         pack_bf16(d_scores[0][0], d_scores[0][1]), pack_bf16(d_scores[0][2], d_scores[0][3]),
-                         pack_bf16(d_scores[1][0], d_scores[1][1]), pack_bf16(d_scores[1][2], d_scores[1][3])};
-                     add_weighted<kDim>(d_q, left, keys + part * (kDim + kPad));
-                   }
-                 });
+        for (int i = 0; i < 4; ++i) {
+          const bool counts = kWhole || visible(call, block, rows.r[i / 2], part + tile * 8 + 2 * quad + i % 2, of);
+          const float weight = counts ? __expf(scores[i] * scale - log_sums[i / 2]) : 0.0F;
+          d_scores[tile][i] = weight * (d_weights[i] - means[i / 2]) * scale;
+        }
+      }
+      const uint32_t left[4] = {pack_bf16(d_scores[0][0], d_scores[0][1]), pack_bf16(d_scores[0][2], d_scores[0][3]),
+                                pack_bf16(d_scores[1][0], d_scores[1][1]), pack_bf16(d_scores[1][2], d_scores[1][3])};
+      add_weighted<kDim>(d_q, left, keys + part * (kDim + kPad));
+    }
+  });
 
 #pragma unroll
   for (int side = 0; side < 2; ++side) {
