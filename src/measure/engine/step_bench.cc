@@ -12,6 +12,7 @@ StepBench::StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vect
                      int32_t width, int32_t max_rows)
     : decoder_(std::move(decoder)), slots_(1), prompt_(prompt), max_rows_(max_rows), shape_(decoder_->shape(width)) {
   const auto length = static_cast<int32_t>(prompt.size());
+  max_tokens = std::max(max_tokens, shape_.rows + 1);  // of make_room(): a whole step always fits
   const StepLimits limits = {max_rows, 1, 1};
   KvLayout layout;
   decoder_->register_state(layout, limits);

@@ -12,8 +12,8 @@ namespace ashlar {
 
 class StepBench {
  public:
-  /// Decodes from `prompt` on; after `max_tokens` tokens it starts over after the prompt. `width` rows a step (1:
-  /// plain decoding). `max_rows`: of one launch. `ops` outlives this.
+  /// Decodes from `prompt` on; after `max_tokens` tokens, or one step where that is more, it starts over after the
+  /// prompt. `width` rows a step (1: plain decoding). `max_rows`: of one launch. `ops` outlives this.
   StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vector<int32_t>& prompt, int32_t max_tokens,
             int32_t width, int32_t max_rows);
 

@@ -15,7 +15,7 @@ inline constexpr int32_t kWrongToken = 96;
 inline int32_t token_after(int32_t token) { return (token * 7 + 3) % 89; }
 
 // Accepts every draft it has rows for. With `wrong_at` it emits a token that no plain decoding would, at that position.
-class KnownDecoder final : public Decoder {
+class KnownDecoder : public Decoder {
  public:
   explicit KnownDecoder(int32_t max_width, int32_t wrong_at = -1) : max_width_(max_width), wrong_at_(wrong_at) {}
 
