@@ -14,6 +14,25 @@ namespace {
 // made in between.
 constexpr double kOnce = 1.6e-2;
 constexpr double kSeveral = 4e-2;
+// Of gradients whose terms nearly cancel: twelve seeds gave up to 0.067 for the worst of a row's values and, by the
+// same roundings in double precision, 0.012 for all of a row together.
+constexpr double kCancelling = 8e-2;
+constexpr double kCancellingRow = 2.5e-2;
+
+/// The largest distance between rows, relative to the norm of the row that is wanted.
+double worst_row_distance(const Matrix& got, const Matrix& want) {
+  double worst = 0;
+  for (int32_t r = 0; r < want.rows(); ++r) {
+    double squares = 0;
+    for (int32_t c = 0; c < want.cols(); ++c) {
+      const double error = static_cast<double>(got.row(r)[c]) - want.row(r)[c];
+      squares += error * error;
+    }
+    const double distance = std::sqrt(squares) / std::max(norm(want.row(r), want.cols()), 1e-30);
+    if (!(distance <= worst)) worst = distance;  // NaN counts
+  }
+  return worst;
+}
 
 /// A matrix in bf16, whose rows begin at multiples of 16 bytes or not.
 class Narrow {
@@ -250,7 +269,8 @@ TEST_P(TrainOpsInBf16, Attention) {
                              d_q.view(), d_k.view(), d_v.view());
     ops_->attention_gradient(d_out16.view(), q16.view(), k16.view(), v16.view(), layout, out16.view(),
                              log_sums16.view(), d_q16.view(), d_k16.view(), d_v16.view());
-    check(d_q16, d_q, kSeveral, "d_q");
+    check(d_q16, d_q, kCancelling, "d_q");
+    EXPECT_LT(worst_row_distance(d_q16.wide(), d_q), kCancellingRow) << "d_q";
     check(d_k16, d_k, kSeveral, "d_k");
     check(d_v16, d_v, kSeveral, "d_v");
   }
