@@ -163,7 +163,7 @@ CLI::App* add_bench_command(CLI::App& app) {
       "  ashlar bench\n"
       "  ashlar bench MODEL --drafter FOLDER --threads 2 --repeat 200 --json bench.json\n"
       "  ashlar bench MODEL --drafter FOLDER --device cuda --accept-length 6\n"
-      "  ashlar bench --contexts 200,4000,16000 --concurrency 1,4,16 --json widths.json\n"
+      "  ashlar bench --contexts 200,1000,2500 --concurrency 1,4,16 --json widths.json\n"
       "  ashlar bench serve --url http://127.0.0.1:8080");
   CLI::App* serve = add_bench_serve_command(*command);
   command->callback([options, command, serve] {

@@ -90,6 +90,18 @@ class Pair {
   std::unique_ptr<BatchBench> plain_, drafted_;
 };
 
+// Levels take sequences in turn: of how many the busiest is part.
+int32_t most_levels(const std::vector<int32_t>& levels) {
+  const int32_t n = levels.back();
+  std::vector<int32_t> parts(static_cast<size_t>(n));
+  int32_t first = 0;
+  for (const int32_t level : levels) {
+    for (int32_t i = 0; i < level; ++i) ++parts[static_cast<size_t>((first + i) % n)];
+    first += level;
+  }
+  return *std::ranges::max_element(parts);
+}
+
 void check(const BenchSubject& subject, const WidthGridOptions& options, int32_t max_tokens) {
   if (subject.prompts.empty()) throw Error("bench", "there are no prompts to measure with");
   if (subject.drafted.drafter.empty()) {
@@ -119,10 +131,10 @@ WidthGrid run_width_grid(const BenchSubject& subject, const WidthGridOptions& op
     if (width < widest) grid.widths.push_back(width);
   }
   grid.widths.push_back(widest);
-  // A sequence takes part in some of the levels. A turn's last step overshoots.
+  // A turn's last step overshoots.
   const auto turns = static_cast<int32_t>(grid.widths.size() + 1) * options.rounds;
-  const auto levels = static_cast<int32_t>(grid.options.concurrency.size());
-  const int32_t max_tokens = levels * (turns * (options.tokens + kMaxWidth) + kWarmTokens + kMaxWidth);
+  const int32_t level_tokens = turns * (options.tokens + widest) + kWarmTokens + widest;
+  const int32_t max_tokens = most_levels(grid.options.concurrency) * level_tokens;
   check(subject, grid.options, max_tokens);
   const int32_t most = grid.options.concurrency.back();
   const auto cells = static_cast<int64_t>(grid.options.contexts.size() * grid.options.concurrency.size());
