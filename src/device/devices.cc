@@ -109,6 +109,7 @@ std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& o
   const auto [device, index] = find_device(name);
   check_choice("kv-dtype", name, "keeps no keys and values as ", options.kv_dtype, device.kv_dtypes);
   check_choice("weights", name, "keeps no weights as ", options.weights, device.weights);
+  check_choice("drafter-weights", name, "keeps no weights as ", options.drafter_weights, device.weights);
   check_isa(device, options);
   return device.make(options, index);
 }

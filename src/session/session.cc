@@ -98,13 +98,15 @@ void Session::limit_memory(const ModelConfig& config) {
 
 void Session::note_ignored_options(const ModelConfig& config) {
   const DflashOptions& asked = options_.dflash;
-  const bool of_drafter = asked.window != 0 || asked.passes != 1 || asked.branches != DflashOptions::kDefaultBranches;
+  const bool of_drafter = asked.window != 0 || asked.passes != 1 || asked.branches != DflashOptions::kDefaultBranches ||
+                          options_.device_options.drafter_weights != KeptWeights::kAuto;
   if (ngrams_alone_ && of_drafter) {
-    notes_.push_back("there is no drafter: --branches, --draft-window and --passes change nothing");
+    notes_.push_back("there is no drafter: --branches, --draft-window, --drafter-weights and --passes change nothing");
   }
   if (!drafts() && (of_drafter || asked.width != 0 || options_.ngram != NgramUse::kWherePaying)) {
     notes_.push_back(
-        "there is no drafter: --width, --branches, --draft-window, --ngram-drafts and --passes change nothing");
+        "there is no drafter: --width, --branches, --draft-window, --drafter-weights, --ngram-drafts and --passes "
+        "change nothing");
   }
   if (has_drafter() && asked.passes != 1 && drafts_one_by_one(spec_.method)) {
     notes_.push_back("this drafter has no use for several passes: --passes changes nothing");

@@ -134,6 +134,12 @@ void add_memory_flags(CLI::App& command, SessionOptions& options) {
                           "Weights on cpu and cuda (default: auto, as few bits as the file)", weights)
       ->envname("ASHLAR_WEIGHTS")
       ->group(kDeviceGroup);
+  add_choice<KeptWeights>(command, "--drafter-weights", options.device_options.drafter_weights,
+                          "The drafter's on cpu and cuda: its speed and its drafts, no token of an answer "
+                          "(default: auto)",
+                          weights)
+      ->envname("ASHLAR_DRAFTER_WEIGHTS")
+      ->group(kDeviceGroup);
   options.weights_cache = default_weights_cache();
   command
       .add_option("--weights-cache", options.weights_cache,

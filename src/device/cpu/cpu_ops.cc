@@ -17,7 +17,8 @@ namespace ashlar {
 std::unique_ptr<Ops> make_cpu_ops(const DeviceOptions& options) {
   const std::string isa = options.isa.empty() ? cpu::runnable_isas().front() : options.isa;
   const cpu::Kernels& kernels = cpu::kernels_for(isa);
-  return std::make_unique<cpu::CpuOps>(kernels, options.threads, options.kv_dtype, options.weights, options.packed);
+  return std::make_unique<cpu::CpuOps>(kernels, options.threads, options.kv_dtype, options.weights,
+                                       options.drafter_weights, options.packed);
 }
 
 std::vector<std::string> isa_choices() { return cpu::runnable_isas(); }
@@ -36,11 +37,13 @@ int64_t CpuOps::highest_stride(int64_t rows) {
   return round_up(rows, kCacheLine / static_cast<int64_t>(sizeof(Highest))) + kApart / 2;
 }
 
-CpuOps::CpuOps(const Kernels& kernels, int32_t threads, KvDType kv_dtype, KeptWeights kept, PackedStore* store)
+CpuOps::CpuOps(const Kernels& kernels, int32_t threads, KvDType kv_dtype, KeptWeights kept, KeptWeights kept_for_drafts,
+               PackedStore* store)
     : kernels_(kernels),
       kv_dtype_(kv_dtype == KvDType::kF32 ? DType::kF32 : DType::kBF16),
       codec_(kv_codec(kv_dtype)),
       kept_(kept),
+      kept_for_drafts_(kept_for_drafts),
       store_(store),
       pool_(threads),
       packed_rows_(static_cast<size_t>(pool_.size())) {}

@@ -34,7 +34,7 @@ struct WeightFormat;
 class CpuOps final : public HostOps {
  public:
   CpuOps(const Kernels& kernels, int32_t threads, KvDType kv_dtype, KeptWeights kept = KeptWeights::kAuto,
-         PackedStore* store = nullptr);
+         KeptWeights kept_for_drafts = KeptWeights::kAuto, PackedStore* store = nullptr);
 
   std::string name() const override { return "cpu"; }
   std::string isa() const override { return kernels_.isa; }
@@ -100,7 +100,8 @@ class CpuOps final : public HostOps {
   template <class ReadRow>
   PackedWeight packed(PackedWeight weight, const ReadRow& read_row);
   /// What weights for these products are kept in that are stored as `stored`.
-  Numbers kept(Numbers stored, Products products) const;
+  /// The format of weights of k columns that need `precision` and are stored as `stored`.
+  const WeightFormat& format_of(DType precision, int64_t k, Products products, Numbers stored) const;
   PackedWeight pack_as(const WeightFormat& format, const WeightSource& source, bool gated);
   /// All that the panels depend on: the content of the parts, the format, and whether it is gated.
   uint64_t key_of(const WeightFormat& format, const WeightSource& source, bool gated);
@@ -170,6 +171,7 @@ class CpuOps final : public HostOps {
   const DType kv_dtype_;        ///< of pages as attention reads them
   const KvCodec* const codec_;  ///< null: they are kept so
   const KeptWeights kept_;
+  const KeptWeights kept_for_drafts_;  ///< kAuto: in the format that is for drafts alone, if there is one
   PackedStore* const store_;
   ThreadPool pool_;
   Arena arena_;

@@ -57,7 +57,7 @@ KvNumbers numbers_of(KvDType dtype) {
   return KvNumbers::kBF16;
 }
 
-/// Drafts have 16 rows a sequence, where few bits gain nothing: drafters follow the target's weights.
+/// There are no formats for drafts alone: these have 16 rows a sequence, where few bits gain nothing.
 Products as_decided(Products products) { return products == Products::kPropose ? Products::kDecide : products; }
 
 }  // namespace
@@ -65,6 +65,7 @@ Products as_decided(Products products) { return products == Products::kPropose ?
 CudaOps::CudaOps(const DeviceOptions& options, int32_t device)
     : isa_(require_device(device)),
       kept_(options.weights),
+      kept_for_drafts_(options.drafter_weights == KeptWeights::kAuto ? options.weights : options.drafter_weights),
       codec_(kv_codec(options.kv_dtype)),
       kv_numbers_(numbers_of(options.kv_dtype)),
       hopper_multiprocessors_(isa_ == "sm_90" ? multiprocessors(device) : 0),
@@ -87,7 +88,8 @@ CudaOps::CudaOps(const DeviceOptions& options, int32_t device)
 
 std::unique_ptr<Weight> CudaOps::pack(const WeightSource& source, WeightUse use) {
   const DType precision = use.products == Products::kRoute ? DType::kF32 : source.precision();
-  const Packed format = format_for(precision, kept_numbers(kept_, source.numbers(), as_decided(use.products)));
+  const Packed format =
+      format_for(precision, kept_numbers(kept_for(use.products), source.numbers(), as_decided(use.products)));
   return std::make_unique<CudaWeight>(memory_, pool_, source, format, use.gated);
 }
 
@@ -96,7 +98,7 @@ std::unique_ptr<ExpertWeights> CudaOps::pack_experts(std::span<const ExpertSourc
 }
 
 int64_t CudaOps::kept_bytes(Scheme scheme, Products products, int64_t count) const {
-  const Numbers numbers = kept_numbers(kept_, numbers_in(scheme), as_decided(products));
+  const Numbers numbers = kept_numbers(kept_for(products), numbers_in(scheme), as_decided(products));
   return packed_bytes(format_for(precision_of(scheme), numbers), count);
 }
 

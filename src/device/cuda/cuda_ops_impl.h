@@ -110,8 +110,11 @@ class CudaOps final : public Ops {
                       std::span<const RowRequest> requests, std::span<RowChoice> choices);
   void mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tensor out);
 
+  KeptWeights kept_for(Products products) const { return products == Products::kPropose ? kept_for_drafts_ : kept_; }
+
   std::string isa_;
   KeptWeights kept_;
+  KeptWeights kept_for_drafts_;
   const KvCodec* codec_;  ///< of values in the cache; null: there are no codes
   KvNumbers kv_numbers_;
   int32_t hopper_multiprocessors_;  ///< 0: not compute capability 9.0

@@ -44,7 +44,8 @@ TEST(Flags, ReachWhereTheyBelong) {
       "--device ref "
       "--threads 3 --isa avx2 "
       "--dllm-algorithm JointThreshold --dllm-algorithm-config file.yaml --dllm-block-size 4 "
-      "--max-context 100 --kv-memory 64M --weights-cache cache --kv-dtype f32 --max-sequences 5 --prefill-chunk 7 "
+      "--max-context 100 --kv-memory 64M --drafter-weights int4 --weights-cache cache --kv-dtype f32 --max-sequences 5 "
+      "--prefill-chunk 7 "
       "--no-prefix-cache --depth "
       "1 "
       "--temperature 0.5 --top-k 3 --top-p 0.9 --min-p 0.1 --repetition-penalty 1.1 --presence-penalty 0.2 "
@@ -64,6 +65,8 @@ TEST(Flags, ReachWhereTheyBelong) {
   EXPECT_EQ(parsed.session.device_options.threads, 3);
   EXPECT_EQ(parsed.session.device_options.isa, "avx2");
   EXPECT_EQ(parsed.session.device_options.kv_dtype, KvDType::kF32);
+  EXPECT_EQ(parsed.session.device_options.drafter_weights, KeptWeights::kInt4);
+  EXPECT_EQ(parsed.session.device_options.weights, KeptWeights::kAuto);
   EXPECT_EQ(parsed.session.weights_cache, "cache");
   EXPECT_EQ(parsed.session.dllm.algorithm, "JointThreshold");
   EXPECT_EQ(parsed.session.dllm.config_file, "file.yaml");

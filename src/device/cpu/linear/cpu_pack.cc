@@ -65,28 +65,34 @@ uint64_t CpuOps::key_of(const WeightFormat& format, const WeightSource& source, 
   return content_hash(std::as_bytes(std::span(words)));
 }
 
-Numbers CpuOps::kept(Numbers stored, Products products) const { return kept_numbers(kept_, stored, products); }
+const WeightFormat& CpuOps::format_of(DType precision, int64_t k, Products products, Numbers stored) const {
+  const bool asked = products == Products::kPropose && kept_for_drafts_ != KeptWeights::kAuto;
+  // Formats for drafts alone are the device's choice: what a user asks for is kept as weights of answers are.
+  if (asked) products = Products::kDecide;
+  const KeptWeights kept = asked ? kept_for_drafts_ : kept_;
+  return format_for(kernels_, precision, k, products, kept_numbers(kept, stored, products));
+}
 
 int64_t CpuOps::kept_bytes(Scheme scheme, Products products, int64_t count) const {
-  const WeightFormat& format =
-      format_for(kernels_, precision_of(scheme), 1, products, kept(numbers_in(scheme), products));
+  const WeightFormat& format = format_of(precision_of(scheme), 1, products, numbers_in(scheme));
   return count * format.panel_bytes(kKeptDepth) / (kPanelColumns * kKeptDepth);
 }
 
 std::unique_ptr<Weight> CpuOps::pack(const WeightSource& source, WeightUse use) {
-  const WeightFormat& format =
-      format_for(kernels_, source.precision(), source.cols(), use.products, kept(source.numbers(), use.products));
+  const WeightFormat& format = format_of(source.precision(), source.cols(), use.products, source.numbers());
   return std::make_unique<PackedWeight>(pack_as(format, source, use.gated));
 }
 
 std::unique_ptr<Weight> CpuOps::repack(const Weight& weight, Products products) {
   ASHLAR_CHECK(products == Products::kPropose);  // others have formats that are made of stored numbers
   const PackedWeight& from = as_packed(weight);
-  const WeightFormat& format =
-      format_for(kernels_, from.precision(), from.k(), products, kept(Numbers::kWhole, products));
+  const WeightFormat& format = format_of(from.precision(), from.k(), products, Numbers::kWhole);
   if (format.bits >= from.bits()) return nullptr;
-  return std::make_unique<PackedWeight>(
-      packed({format, from, arena_}, [&](int32_t row, float* to) { from.read_row(row, 1, to); }));
+  return std::make_unique<PackedWeight>(packed({format, from, arena_}, [&](int32_t row, float* to) {
+    std::vector<float> values(static_cast<size_t>(from.k()));
+    from.read_row(row, 1, values.data());
+    format.read_row({{{"", Scheme::kF32, values.data(), 1, from.k()}}, {}}, 0, to);
+  }));
 }
 
 std::unique_ptr<ExpertWeights> CpuOps::pack_experts(std::span<const ExpertSource> experts) {
@@ -100,8 +106,7 @@ std::unique_ptr<ExpertWeights> CpuOps::pack_experts(std::span<const ExpertSource
       if ((expert.*which).precision() != precision) precision = DType::kF32;
       numbers = common(numbers, (expert.*which).numbers());
     }
-    const WeightFormat& format =
-        format_for(kernels_, precision, first.cols(), Products::kDecide, kept(numbers, Products::kDecide));
+    const WeightFormat& format = format_of(precision, first.cols(), Products::kDecide, numbers);
     std::vector<PackedWeight> weights;
     weights.reserve(experts.size());
     for (const ExpertSource& expert : experts) {
