@@ -245,7 +245,7 @@ TEST(PerplexityOfAText, IsThatOfPyTorch) {
   EXPECT_NEAR(found.value(), std::exp(sum / static_cast<double>(n)), 1e-3);
   EXPECT_DOUBLE_EQ(found.top_share, static_cast<double>(likeliest) / static_cast<double>(n));
 
-  engine.reset();  // the same without an engine, beside another model: of every token the same rows
+  engine.reset();  // the same without an engine, next to another model: of every token the same rows
   const auto other = Model::load(*ops, models_folder() / "pebble-11m-sdar", 256);
   const LogitDivergence itself = measure_divergence(*model, *model, windows, options, {});
   const LogitDivergence apart = measure_divergence(*model, *other, windows, options, {});

@@ -79,7 +79,7 @@ def fulfil(route, status, error, headers=None):
 
 
 def spoken(tokens, ms, drafted):
-    """A script that answers a chat request with so many tokens in so many milliseconds, each drafted or not."""
+    """A script that answers a chat request with `tokens` tokens in `ms` milliseconds, each drafted or not."""
     return (
         "() => { const before = window.fetch; window.fetch = (path, options) => { if (!path.includes('/chat/')) return before(path, options);"
         f" const plain = JSON.parse(options.body).speculative === false; const pause = plain ? {ms[0]} : {ms[1]};"

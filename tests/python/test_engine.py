@@ -227,7 +227,7 @@ class Streams(unittest.TestCase):
         self.assertEqual(idle(engines["drafted"]), 0)
         self.assertGreater(engines["drafted"].counters()["requests_cancelled"], before)  # 4, unless the machine is slow
 
-    def test_whose_event_loop_is_closed_harm_nobody(self):
+    def test_whose_event_loop_is_closed_harm_no_one(self):
         streams = [engines["blocks"].stream(STORY, ENDLESS)]
         loop = asyncio.new_event_loop()
         loop.run_until_complete(streams[0].__anext__())

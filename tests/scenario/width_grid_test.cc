@@ -88,7 +88,7 @@ TEST(WidthGrid, MixedContexts) {
 }
 
 // A neighbour who takes nearly half of the machine for a hundred steps, now and then; passes that waited for something.
-// What a run loses to them is luck: up to 6 % in one of four, so many are added up.
+// What a run loses to them is luck: up to 6 % in one of four, so hundreds are added up.
 TEST(WidthGrid, NoisyNeighbours) {
   for (const Machine& machine : kMachines) {
     for (const int32_t context : {200, 16000}) {

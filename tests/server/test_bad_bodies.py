@@ -76,7 +76,7 @@ def test_tiny_chunks_cost_a_client_its_request_only_if_they_are_far_too_many(ser
         assert read_response(connection)[0] == status
 
 
-def test_slow_bodies_keep_nobody_waiting(server, http):
+def test_slow_bodies_keep_no_one_waiting(server, http):
     """Clients that dawdle over head and body occupy a socket each and nothing more."""
     body = post_bytes("/generate", {"text": "The sea is", "sampling_params": {"max_new_tokens": 2, "temperature": 0}})
     slow = [server.connect() for _ in range(40)]

@@ -174,7 +174,7 @@ def test_names_of_the_model(start):
     assert post(server, chat("hi", model="pebble-11m", max_tokens=1)).status_code == 404
 
 
-def test_a_client_that_never_reads_is_dropped_and_stalls_nobody(start):
+def test_a_client_that_never_reads_is_dropped_and_stalls_no_one(start):
     """It wants far more than its socket and the backlog of 8 MiB hold; all of it would be 40 MB, and no
     answer alone reaches its end before that."""
     server = start("--max-sequences", "32")

@@ -159,7 +159,7 @@ def test_a_client_that_leaves_frees_its_place_at_once(server):
         eventually(server.idle, 2, "the answer of a client that is gone goes on")
 
 
-def test_an_abort_during_anothers_prompt_stalls_nobody(server, http):
+def test_an_abort_during_anothers_prompt_stalls_no_one(server, http):
     long_prompt = chat("word " * 3000, max_tokens=2)
     connection = server.connect()
     connection.sendall(post_bytes("/v1/chat/completions", LONG_ANSWER))
@@ -171,7 +171,7 @@ def test_an_abort_during_anothers_prompt_stalls_nobody(server, http):
     eventually(server.idle, 5, "something goes on")
 
 
-def test_a_slow_reader_stalls_nobody(server, http):
+def test_a_slow_reader_stalls_no_one(server, http):
     slow = [begin_stream(server) for _ in range(3)]
     began = time.monotonic()
     for seed in range(5):

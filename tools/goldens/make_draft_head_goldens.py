@@ -210,7 +210,7 @@ class Margins:
 
 
 def draft_call(prefix, head, target, ids, new, margins, out):
-    """Drafts after ids[-1], whose hidden state nobody has; `new`: rows of the target since the call before."""
+    """Drafts after ids[-1], whose hidden state is not kept; `new`: rows of the target since the call before."""
     features = head.features(target(ids[:-1])[0])
     hidden, logits, drafted = chain(head, features, ids[1:], DRAFTS)
     margins.draft = min(margins.draft, margin(logits))

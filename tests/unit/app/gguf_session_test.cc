@@ -42,7 +42,7 @@ TEST_F(GgufSession, AnswersAsTheFolderDoes) {
   const auto question = chat("Solve for x: 8x + 5 = 3x + 45");
   const Llm folder(options_for(pebble(), "none"));
   const std::vector<LlmAnswer> want = folder.generate({question, "Once upon a time"}, {.max_tokens = 64});
-  for (const char* drafter : {"none", ""}) {  // the second is the one that lies beside the file
+  for (const char* drafter : {"none", ""}) {  // the second is the one that lies next to the file
     const Llm llm(options_for(path_, drafter));
     EXPECT_EQ(llm.describe().find(" with ") != std::string::npos, drafter[0] == '\0') << llm.describe();
     EXPECT_EQ(llm.encode(question), folder.encode(question));
@@ -57,7 +57,7 @@ TEST_F(GgufSession, AnswersAsTheFolderDoes) {
   EXPECT_TRUE(Llm(options_for(path_, "none")).describe().starts_with("pebble, plain decoding"));
 }
 
-// The drafter in a file of its own beside the model, in bf16 as the folder is and in Q8_0: the same tokens, and of
+// The drafter in a file of its own next to the model, in bf16 as the folder is and in Q8_0: the same tokens, and of
 // equal numbers the same drafts and acceptance.
 TEST_F(GgufSession, DraftsWithAFileAsWithTheFolder) {
   const auto drafter = models_folder() / "pebble-11m-dflash";

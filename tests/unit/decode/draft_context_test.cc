@@ -74,7 +74,7 @@ struct Sequence {
   int32_t length = 0;
   std::vector<float> value;   // auxiliary hidden state of each position
   std::vector<bool> skipped;  // of each position
-  std::vector<bool> lost;     // positions whose hidden state nobody keeps
+  std::vector<bool> lost;     // positions whose hidden state is not kept
   bool saw_row = false;       // a row of it was computed in its slot
   bool saw_all = false;       // the last step drafted with the whole window
 

@@ -46,7 +46,7 @@ TEST_F(CheckpointFiles, ReadsShards) {
   EXPECT_EQ(checkpoint.tensors().at("c")->bytes, 8u);
 }
 
-// Merged shards leave their index behind; whatever it says, the whole file counts, as in transformers.
+// Merged shards may still have an index; whatever it says, the whole file counts, as in transformers.
 TEST_F(CheckpointFiles, AWholeFileComesBeforeAnIndex) {
   shard("model.safetensors", {"a", "b"});
   for (const char* map : {R"({"a":"m-1.safetensors"})", R"({"a":"model.safetensors"})", "[", "{}"}) {

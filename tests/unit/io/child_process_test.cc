@@ -48,7 +48,7 @@ class ChildProcessTest : public testing::Test {
     const std::lock_guard lock(mutex_);
     return lines_.size();
   }
-  // "S", "T" where it is stopped, "Z" where nobody waited for its end; "" where there is none.
+  // "S", "T" where it is stopped, "Z" where no one waited for its end; "" where there is none.
   static std::string state(pid_t id) {
     std::ifstream file("/proc/" + std::to_string(id) + "/stat");
     const std::string text(std::istreambuf_iterator<char>(file), {});

@@ -15,7 +15,7 @@
 #include "io/client_json.h"
 #include "io/json.h"
 
-// Where memory ends while the JSON library fills a value from a list in braces, that value's container stays behind:
+// Where memory ends while the JSON library fills a value from a list in braces, that value's container is left over:
 // its constructor throws, so that no destructor runs.
 // NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the sanitizer's name
 extern "C" const char* __lsan_default_suppressions() { return "leak:basic_json(std::initializer_list\n"; }

@@ -42,7 +42,7 @@ TEST(DraftHeads, OtherOnesAreRefusedWithTheNamesOfThoseThatAreKnown) {
   refuse(with_head(R"({"projector_type":3})"), {"projector_type", "a string"});
   refuse(speculators(R"({"speculators_model_type":"peagle"})"),
          {"speculators_model_type", "peagle", "\"dflash\"", "\"dflash2\""});
-  // Which nobody has in this form.
+  // Which no published one has in this form.
   refuse(speculators(R"({"speculators_model_type":"lilicorr"})"), {"speculators_model_type", "lilicorr"});
 }
 

@@ -93,7 +93,7 @@ TEST_F(DraftHeadFiles, EveryTensorOfMtpIsNeededInItsShape) {
     Tensors without = mtp_tensors();
     without.erase(name);
     refuse_mtp(target_config(), without, {name});
-    EXPECT_FALSE(has_mtp(load(target_config(), without)->folder.path())) << "nobody asked for it";
+    EXPECT_FALSE(has_mtp(load(target_config(), without)->folder.path())) << "no one asked for it";
     Tensors wrong = without;
     add_random(wrong, name, {tensor.shape[0] + 1, 3});
     refuse_mtp(target_config(), wrong, {name, "shape"});

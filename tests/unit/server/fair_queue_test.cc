@@ -105,7 +105,7 @@ TEST(FairQueue, ManyTasksOfOneDoNotDelayAnother) {
   }
 }
 
-// As behind a proxy, where all have one address: what is expected to be cheap goes first.
+// As after a proxy, where all have one address: what is expected to be cheap goes first.
 TEST(FairQueue, CheapTasksOfTheSameClientGoBeforeDearOnes) {
   for (const int workers : {1, 2}) {
     Simulation all(workers);
@@ -161,7 +161,7 @@ TEST(FairQueue, OnlyTimeWhileOthersWaitCounts) {
   all.run_all();
   for (int i = 0; i < 9; ++i) {
     EXPECT_LT(all.ended_at(first[static_cast<size_t>(i)]), all.ended_at(second.back()))
-        << "it is not behind for what it did alone";
+        << "it does not wait for what it did alone";
     EXPECT_LT(all.ended_at(second[static_cast<size_t>(i)]), all.ended_at(first.back()));
   }
 }

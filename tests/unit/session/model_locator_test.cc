@@ -78,7 +78,7 @@ TEST_F(ModelLocator, FollowsAnExplicitDrafter) {
   EXPECT_FALSE(choice.drafter_was_found);
 }
 
-// A file of architecture dflash: found beside a model in a folder or a file, named, and refused as a model.
+// A file of architecture dflash: found next to a model in a folder or a file, named, and refused as a model.
 TEST_F(ModelLocator, TakesDraftersInGgufFiles) {
   GgufWriter file;
   file.text("general.architecture", "dflash");

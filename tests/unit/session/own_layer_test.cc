@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model whose checkpoint brings a layer to draft: found by itself, told apart from drafter folders, used by sessions.
+// A model whose checkpoint brings a layer to draft: found by itself, distinguished from drafter folders, used by
+// sessions.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -45,15 +45,15 @@ std::vector<std::string> colliding_texts(std::size_t n) {
   std::vector<std::string> texts = {""};
   std::uint64_t hash = kSeed ^ (16 * n * kFactor);
   while (texts.size() < std::size_t{1} << n) {
-    const std::uint64_t a = letters(), b = letters(), behind_a = letters();
+    const std::uint64_t a = letters(), b = letters(), inner_a = letters();
     const std::uint64_t after_a = (hash ^ mixed(a)) * kFactor, after_b = (hash ^ mixed(b)) * kFactor;
-    const std::uint64_t behind_b = unmixed(mixed(behind_a) ^ after_a ^ after_b);
-    if (behind_b >> 56 == 0 || !is_text(behind_b)) continue;
-    hash = (after_a ^ mixed(behind_a)) * kFactor;
+    const std::uint64_t inner_b = unmixed(mixed(inner_a) ^ after_a ^ after_b);
+    if (inner_b >> 56 == 0 || !is_text(inner_b)) continue;
+    hash = (after_a ^ mixed(inner_a)) * kFactor;
     const std::size_t half = texts.size();
     for (std::size_t i = 0; i < half; ++i) {
-      texts.push_back(texts[i] + bytes(b, behind_b));
-      texts[i] += bytes(a, behind_a);
+      texts.push_back(texts[i] + bytes(b, inner_b));
+      texts[i] += bytes(a, inner_a);
     }
   }
   return texts;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hostile templates: each must end in an Error that says why, soon, and leave nothing behind.
+// Hostile templates: each must end in an Error that says why, soon, and leave nothing.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

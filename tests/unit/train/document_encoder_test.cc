@@ -131,7 +131,7 @@ TEST_F(DocumentEncoding, TemplatesSeeTheirVariables) {
   EXPECT_EQ(learnt("false"), "two<|im_end|>");  // the template's own <think></think> belongs to the prompt
 }
 
-// A template that writes the first answer otherwise once there is another: where it stands cannot be told.
+// A template that writes the first answer otherwise once there is another: where it stands cannot be known.
 TEST_F(DocumentEncoding, CountsTurnsThatTheTemplateRewrites) {
   const ChatTemplate rewriting = ChatTemplate::from_source(
       "{{ messages | length }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>{% endfor %}"

@@ -83,7 +83,7 @@ TEST_P(HiddenCapturing, FinalStatesAreWhatPyTorchComputes) {
 }
 
 // Documents that go together, a long one in several chunks between them, and one whose rows have moved in the memory:
-// the bits depend neither on their company nor on where chunks end.
+// the bits depend neither on the others nor on where chunks end.
 // Invariant: row-invariance
 TEST_P(HiddenCapturing, IsWhatTheDrafterReadsWhateverGoesTogether) {
   if (std::string(GetParam()) == "ref") GTEST_SKIP() << "hundreds of tokens take long there";
