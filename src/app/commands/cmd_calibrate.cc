@@ -44,7 +44,9 @@ CLI::App* add_calibrate_command(CLI::App& app) {
   auto options = std::make_shared<CalibrateCommand>();
   CLI::App* command = app.add_subcommand("calibrate", "Train a drafter on with the traffic that a server kept");
   CalibrationOptions& calibration = options->calibration;
-  command->add_option("MODEL", options->session.model, "Hugging Face model folder (default: the bundled model)")
+  command
+      ->add_option("MODEL", options->session.model,
+                   "Hugging Face model folder or .gguf file (default: the bundled model)")
       ->envname("ASHLAR_MODEL");
   command->add_option("--learn", calibration.traffic, "Folder that `ashlar serve --learn` keeps")
       ->type_name("FOLDER")

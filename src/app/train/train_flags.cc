@@ -207,7 +207,7 @@ void add_run_options(CLI::App& app, TrainCommand& command) {
 }  // namespace
 
 void add_train_flags(CLI::App& app, TrainCommand& command) {
-  app.add_option("MODEL", command.session.model, "Hugging Face model folder (default: the bundled model)")
+  app.add_option("MODEL", command.session.model, "Hugging Face model folder or .gguf file (default: the bundled model)")
       ->envname("ASHLAR_MODEL");
   app.add_option("--data", command.data,
                  "JSONL (messages, prompt and response, text, ids), or a folder of such; FILE:2 counts twice")
