@@ -253,7 +253,9 @@ Json inspect_model(const Ops& ops, const std::filesystem::path& model,
       {"weights_bytes", situation.needs.weights},
       {"workspace_bytes", situation.needs.workspace + situation.needs.per_position * config.max_positions},
       {"available_bytes", situation.available.bytes},
-      {"container_limit_bytes", situation.available.group_limit}};
+      {"container_limit_bytes", situation.available.group_limit},
+      {"device_bytes", situation.available.total},
+      {"reserved_bytes", situation.available.reserved}};
   try {
     const MemoryBudget budget = budget_memory(situation);
     report["memory"]["cache_bytes"] = budget.kv_bytes;

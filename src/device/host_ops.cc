@@ -6,10 +6,13 @@
 #include <cstring>
 #include <limits>
 
+#include "base/machine/available_memory.h"
 #include "base/row_math.h"
 #include "device/sampling/choose_row.h"
 
 namespace ashlar {
+
+AvailableMemory Ops::available_memory() const { return ashlar::available_memory(); }
 
 void HostOps::visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) {
   for (int32_t r = 0; r < rows.n; ++r) {

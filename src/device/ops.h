@@ -31,6 +31,8 @@
 
 namespace ashlar {
 
+struct AvailableMemory;  // base/machine/available_memory.h
+
 /// Device memory, freed with the object. Zeroed at birth, aligned to 64 bytes at least.
 class Buffer {
  public:
@@ -155,6 +157,9 @@ class Ops {
   virtual DType activation_type() const { return DType::kF32; }
 
   virtual std::unique_ptr<Buffer> allocate(size_t bytes) = 0;
+
+  /// What allocate() and pack() may still take: of the device's own memory, or of the host's.
+  virtual AvailableMemory available_memory() const;
 
   /// To measure a buffer of about `bytes` of the device's memory, or of fewer where more would say the same. Null where
   /// that is the host's own memory.

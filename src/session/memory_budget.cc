@@ -59,12 +59,16 @@ int64_t activation_bytes(const StackConfig& stack, int64_t rows, int64_t vocab) 
 
 std::string free_memory(const AvailableMemory& available) {
   if (!available.known()) return "free memory is unknown";
-  std::string text = format_bytes(available.bytes) + " are free";
+  std::string text = format_bytes(available.bytes + available.reserved);
+  if (!available.owner.empty()) text += " of " + available.owner + "'s memory";
+  text += " are free";
+  if (available.total > 0) text += " (of " + format_bytes(available.total) + ")";
   if (available.group_limit > 0) text += " (the container's limit is " + format_bytes(available.group_limit) + ")";
   return text;
 }
 
-// An eighth, but no more than a machine's other programs may want on short notice.
+// An eighth, but no more than a machine's other programs may want on short notice: of a GPU those that draw on a
+// screen.
 int64_t margin_of(int64_t available) { return std::clamp(available / 8, 32 * kMiB, 2048 * kMiB); }
 
 [[noreturn]] void fail(const MemoryNeeds& needs, int64_t rotary, const std::string& cache, int64_t margin,
@@ -115,7 +119,10 @@ MemoryNeeds memory_needs(const Ops& ops, const Checkpoint& target, const ModelCo
 std::string MemoryBudget::describe() const {
   return format_bytes(needs.weights) + " of weights, " +
          format_bytes(needs.workspace + needs.per_position * positions) + " of workspace, up to " +
-         format_bytes(kv_bytes) + " of KV cache; " + free_memory(available);
+         format_bytes(kv_bytes) + " of KV cache" +
+         (states > 0 ? " (" + format_bytes(states) + " of it states of recurrent layers)" : "") +
+         (available.reserved > 0 ? ", " + format_bytes(available.reserved) + " for kernels and recorded passes" : "") +
+         "; " + free_memory(available);
 }
 
 MemoryBudget budget_memory(const MemorySituation& situation) {
@@ -130,7 +137,7 @@ MemoryBudget budget_memory(const MemorySituation& situation) {
   const auto cache_of = [](int64_t bytes, int64_t tokens) {
     return format_bytes(bytes) + " of KV cache for one sequence of " + std::to_string(tokens) + " tokens";
   };
-  MemoryBudget out = {needs, available, longest, wishes.kv_bytes, false, 0};
+  MemoryBudget out = {needs, available, longest, wishes.kv_bytes, false, 0, plan.state_bytes};
   if (wishes.kv_bytes > 0) {
     if (plan.bytes_of(longest) > wishes.kv_bytes) {
       throw Error("memory", "the KV cache of one sequence of " + std::to_string(longest) + " tokens takes " +
@@ -155,7 +162,10 @@ MemoryBudget budget_memory(const MemorySituation& situation) {
     const int64_t least = wishes.positions_asked ? longest : std::min(longest, kMinContext);
     if (!fits(least)) {
       fail(needs, rotary(least), cache_of(one_sequence(least), least), out.margin, available,
-           std::string("Free memory or raise the limit, or take a smaller model") +
+           std::string(
+               available.owner.empty()
+                   ? "Free memory or raise the limit, or take a smaller model"
+                   : "End other programs there, use --device cpu and the host's memory, or take a smaller model") +
                (wishes.positions_asked ? " or a smaller --max-context" : ""));
     }
     int64_t low = least / kPageTokens, high = longest / kPageTokens + 1;  // pages; low fits
@@ -197,7 +207,7 @@ MemorySituation memory_situation(const Ops& ops, const ModelConfig& config, cons
                   drafter != nullptr ? drafter->own_spare_pages : 0),
       needs,
       {options.engine.kv_bytes, asked ? options.max_context : config.max_positions, asked, sequences},
-      available_memory()};
+      ops.available_memory()};
 }
 
 }  // namespace ashlar

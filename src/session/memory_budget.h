@@ -50,8 +50,10 @@ struct MemoryBudget {
   int64_t kv_bytes = 0;     ///< that the cache takes at most
   bool kv_limited = false;  ///< it is less than it would take by itself
   int64_t margin = 0;       ///< left to others
+  int64_t states = 0;       ///< of kv_bytes: states of recurrent layers
 
-  /// "21.9 MiB of weights, 40.2 MiB of workspace, up to 1.20 GiB of KV cache; 7.80 GiB are free".
+  /// "21.9 MiB of weights, 40.2 MiB of workspace, up to 1.20 GiB of KV cache; 7.80 GiB are free". Of a device's own
+  /// memory it says so, and what is left to the device.
   std::string describe() const;
 };
 
@@ -60,7 +62,8 @@ struct MemoryBudget {
 /// smaller instead.
 MemoryBudget budget_memory(const MemorySituation& situation);
 
-/// Of a model and its drafter (null: none), with the memory that is available now.
+/// Of a model and its drafter (null: none), with the memory that is available now to the device: its own, if it has
+/// some.
 MemorySituation memory_situation(const Ops& ops, const ModelConfig& config, const DrafterFacts* drafter,
                                  const SessionOptions& options);
 

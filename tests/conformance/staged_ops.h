@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/machine/available_memory.h"
 #include "device/ops.h"
 
 namespace ashlar::conformance {
@@ -21,6 +22,7 @@ class StagedOps final : public Ops {
   std::string isa() const override { return inner_->isa(); }
   int32_t threads() const override { return inner_->threads(); }
   DType activation_type() const override { return inner_->activation_type(); }
+  AvailableMemory available_memory() const override { return inner_->available_memory(); }
   /// Host memory with a twin on the device.
   std::unique_ptr<Buffer> allocate(size_t bytes) override;
   std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use) override { return inner_->pack(source, use); }

@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "base/machine/available_memory.h"
 #include "cuda/on_gpu.h"
 
 namespace ashlar::testing {
@@ -56,6 +57,26 @@ TEST_F(MemoryOnGpu, WhatDoesNotFitIsAnErrorInWordsAndNothingElse) {
     EXPECT_NE(words.find("MiB are free; choose"), std::string::npos) << words;
   }
   EXPECT_EQ(ops_->allocate(64)->size(), 64U);
+}
+
+// What was given back counts again, though the driver does not have it.
+TEST_F(MemoryOnGpu, WhatIsLeftFollowsWhatIsTaken) {
+  constexpr int64_t kTaken = int64_t{1} << 30, kOthers = int64_t{64} << 20;
+  const AvailableMemory before = ops_->available_memory();
+  EXPECT_EQ(before.owner, "the GPU");
+  EXPECT_LE(before.bytes + before.reserved, before.total);
+  const auto left = [&] { return ops_->available_memory().bytes; };
+  const auto wait = [&](Buffer& buffer) {
+    float word = 0;
+    ops_->download(buffer.data(), &word, sizeof(word));
+  };
+  {
+    const auto buffer = ops_->allocate(kTaken);
+    wait(*buffer);
+    EXPECT_NEAR(left(), before.bytes - kTaken, kOthers);
+  }
+  wait(*ops_->allocate(64));
+  EXPECT_NEAR(left(), before.bytes, kOthers);
 }
 
 TEST_F(MemoryOnGpu, IsReadCopiedAndMultipliedAtAPossibleRate) {

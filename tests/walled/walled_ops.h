@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "base/machine/available_memory.h"
 #include "device/ops.h"
 
 namespace ashlar::testing {
@@ -36,6 +38,9 @@ class WalledOps final : public Ops {
   int32_t threads() const override { return 1; }
   int32_t rows_at_once() const override { return 1024; }
   std::unique_ptr<Buffer> allocate(size_t bytes) override;
+  /// As much as the host has, or what own_memory() says.
+  AvailableMemory available_memory() const override { return own_ ? *own_ : inner_->available_memory(); }
+  void own_memory(const AvailableMemory& memory) { own_ = memory; }
   std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use) override { return inner_->pack(source, use); }
   std::unique_ptr<Weight> repack(const Weight& weight, Products products) override {
     return inner_->repack(weight, products);
@@ -89,6 +94,7 @@ class WalledOps final : public Ops {
   void later(std::function<void()> op);
 
   std::unique_ptr<Ops> inner_;
+  std::optional<AvailableMemory> own_;
   std::vector<std::function<void()>> queue_;
   std::unordered_map<PassKey, std::vector<std::function<void()>>, PassKey::Hash> passes_;
   bool in_pass_ = false;

@@ -40,6 +40,7 @@ class TimedOps final : public Ops {
   int32_t prompt_rows() const override { return ops_.prompt_rows(); }
   int32_t threads() const override { return ops_.threads(); }
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return ops_.allocate(bytes); }
+  AvailableMemory available_memory() const override { return ops_.available_memory(); }
   std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use) override { return ops_.pack(source, use); }
   std::unique_ptr<Weight> repack(const Weight& weight, Products products) override {
     return ops_.repack(weight, products);

@@ -98,7 +98,7 @@ void bench(BenchCommand& command) {
     std::ranges::sort(command.bench.concurrency);
   }
   if (!command.contexts.empty()) return bench_widths(command, *session, subject, file);
-  command.bench.available_memory = available_memory().bytes;
+  command.bench.available_memory = session->ops().available_memory().bytes;
   BenchResult result;
   {
     StageProgress progress;

@@ -140,6 +140,7 @@ std::string list_text(const std::vector<int32_t>& values) {
 std::string plan_text(const Session& session, const TrainedDrafter& drafter, const TrainRun& run,
                       const DocumentSet& documents, const TrainOptions& options) {
   const TrainMemory memory = run.memory();
+  const AvailableMemory available = session.ops().available_memory();
   const int64_t target = static_cast<int64_t>(session.model().weight_bytes());
   std::string text = "drafter  " + drafter.summary + ", " + format_count(memory.parameters) + " parameters, block " +
                      std::to_string(drafter.shape.block) + ", reads layers " + list_text(drafter.aux_layers);
@@ -160,7 +161,8 @@ std::string plan_text(const Session& session, const TrainedDrafter& drafter, con
           ": the target " + format_bytes(target) + ", the drafter with gradients and moments " +
           format_bytes(memory.training) + ", activations and the optimiser's room of a step " +
           format_bytes(memory.step) + ", hidden states of a batch " + format_bytes(memory.hidden) + ", their capture " +
-          format_bytes(memory.capture) + "; " + format_bytes(available_memory().bytes) + " are free\n";
+          format_bytes(memory.capture) + "; " + format_bytes(available.bytes + available.reserved) +
+          (available.owner.empty() ? "" : " of " + available.owner + "'s memory") + " are free\n";
   return text;
 }
 

@@ -72,7 +72,8 @@ AvailableMemory available_memory(const fs::path& root) {
     const int64_t held = std::max<int64_t>(0, in_use - page_cache(group));
     const int64_t left = std::max<int64_t>(0, *limit - held);
     if (out.known() && left >= out.bytes) continue;
-    out = {left, std::max<int64_t>(1, *limit)};
+    out.bytes = left;
+    out.group_limit = std::max<int64_t>(1, *limit);
   }
   return out;
 }

@@ -12,6 +12,9 @@ namespace {
 
 constexpr size_t kPinned = size_t{4} << 20;  // bytes each way; a step uploads a few KiB
 constexpr size_t kAlignment = 64;
+// What no plan counts: code of kernels, which the driver loads when they first run, and their stacks; recorded passes
+// (16,384 kernels are 46 MiB), values of weights of few bits (64 MiB) and other scratch between two kernels of an op.
+constexpr int64_t kReserved = int64_t{512} << 20;
 
 }  // namespace
 
@@ -107,6 +110,25 @@ void Memory::end_loose() {
   Stamps* const stamps = stamps_.load(std::memory_order_relaxed);
   if (stamps == nullptr || !is_loose_.exchange(false, std::memory_order_relaxed)) return;
   stamp(stream_, stamps, true);
+}
+
+AvailableMemory Memory::available() const {
+  enter_device(device_);
+  int shares = 0;
+  check(cudaDeviceGetAttribute(&shares, cudaDevAttrIntegrated, device_), "cudaDeviceGetAttribute");
+  if (shares != 0) return available_memory();
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  uint64_t held = 0, used = 0;
+  check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &held), "cudaMemPoolGetAttribute");
+  check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemCurrent, &used), "cudaMemPoolGetAttribute");
+  const int64_t left = static_cast<int64_t>(free) + static_cast<int64_t>(held - std::min(used, held));
+  AvailableMemory out;
+  out.owner = "the GPU";
+  out.total = static_cast<int64_t>(total);
+  out.reserved = std::min(left, kReserved);
+  out.bytes = left - out.reserved;
+  return out;
 }
 
 std::unique_ptr<Buffer> Memory::allocate(size_t bytes) { return std::make_unique<StreamBuffer>(*this, bytes); }

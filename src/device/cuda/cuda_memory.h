@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/machine/available_memory.h"
 #include "device/cuda/stamps.h"
 #include "device/ops.h"
 
@@ -63,6 +64,9 @@ class Memory {
   /// Nanoseconds that the host last waited for the stream, a kernel since it did so before.
   int64_t wait_of_kernel_ns() const { return wait_of_kernel_ns_.load(std::memory_order_relaxed); }
 
+  /// What allocate() may still take: free memory of the GPU and what this object holds of it without using it, less
+  /// what ops take on their own. Of a GPU that shares the host's memory: the host's.
+  AvailableMemory available() const;
   /// Zeroed. It must go before this object.
   std::unique_ptr<Buffer> allocate(size_t bytes);
   /// Returns when `from` may be used again.

@@ -49,6 +49,7 @@ class CudaOps final : public Ops {
   DType activation_type() const override { return DType::kBF16; }
 
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return memory_.allocate(bytes); }
+  AvailableMemory available_memory() const override { return memory_.available(); }
   std::unique_ptr<DeviceProbe> device_probe(int64_t bytes) override;
   std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use) override;
   int64_t kept_bytes(Scheme scheme, Products products, int64_t count) const override;

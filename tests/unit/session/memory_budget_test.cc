@@ -120,6 +120,30 @@ TEST(MemoryBudget, UnknownMemoryLimitsNothing) {
   EXPECT_NE(budget.describe().find("free memory is unknown"), std::string::npos);
 }
 
+AvailableMemory of_a_gpu(int64_t bytes, int64_t reserved = 0) {
+  AvailableMemory out;
+  out.bytes = bytes;
+  out.owner = "the GPU";
+  out.total = 24 * kGiB;
+  out.reserved = reserved;
+  return out;
+}
+
+TEST(MemoryBudget, SaysWhoseMemoryItIsAndWhatTheDeviceTakes) {
+  MemorySituation given = situation(0);
+  given.available = of_a_gpu(20 * kGiB, 512 * kMiB);
+  given.plan.state_bytes = 100 * kMiB;
+  const MemoryBudget budget = budget_memory(given);
+  EXPECT_FALSE(budget.kv_limited);
+  EXPECT_EQ(budget.describe(),
+            "4.00 GiB of weights, 102 MiB of workspace, up to 1.10 GiB of KV cache (100 MiB of it states of recurrent "
+            "layers), 512 MiB for kernels and recorded passes; 20.5 GiB of the GPU's memory are free (of 24.0 GiB)");
+  given.available = of_a_gpu(3 * kGiB, 512 * kMiB);
+  expect_parts(refusal(given), {"3.50 GiB of the GPU's memory are free (of 24.0 GiB)", "--device cpu"});
+  given.available = of_a_gpu(0);
+  expect_parts(refusal(given), {"0 B of the GPU's memory are free"});
+}
+
 // The weights as they are kept, the tables of the whole context, and little in addition to them.
 TEST(MemoryBudget, CountsTheBundledModel) {
   const auto ops = make_device("cpu", {1, "", KvDType::kBF16});
