@@ -25,6 +25,13 @@ class Error : public std::runtime_error {
   size_t tag_size_;
 };
 
+/// Thrown when a device can compute nothing more in this process, as after an illegal address on a GPU: whatever is
+/// asked of it from now on fails, so that the process has to end. Memory that runs out is not of this kind.
+class DeviceLost : public Error {
+ public:
+  using Error::Error;
+};
+
 /// What an exception says, to people: memory that has run out says so by no more than a name.
 inline const char* message_of(const std::exception& error) noexcept {
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? "out of memory" : error.what();

@@ -113,6 +113,10 @@ class Engine::Impl {
     counters.last_progress_ns = std::max(counters.last_progress_ns, progress);
     return counters;
   }
+  std::string lost() const {
+    const std::lock_guard lock(mutex_);
+    return lost_;
+  }
   const Decoder& decoder() const { return *decoder_; }
 
  private:
@@ -128,6 +132,7 @@ class Engine::Impl {
     pipeline_->nudge();
   }
   void fail_everything(const char* reason);
+  void lose_device(const char* reason);
   std::string check(const Request& request) const;
 
   const EngineOptions options_;
@@ -146,11 +151,13 @@ class Engine::Impl {
   bool is_idle_ = true;
   RequestId next_id_ = 1;
   EngineCounters counters_;
+  std::string lost_;  // why nothing can be computed any more
 
   // The engine thread's own.
   std::vector<std::unique_ptr<Sequence>> arriving_;
   std::vector<RequestId> cancelling_;
   int64_t host_ns_ = 0, wait_ns_ = 0;
+  bool is_lost_ = false;  // lost_ is not empty
   std::thread thread_;
 };
 
@@ -223,6 +230,7 @@ Result<RequestId> Engine::Impl::submit(Request request) {
   RequestId id = 0;
   {
     const std::lock_guard lock(mutex_);
+    if (!lost_.empty()) return Failure{lost_};
     const int64_t waiting = counters_.waiting + static_cast<int64_t>(arrived_.size());
     if (waiting >= options_.max_queue) {
       return Failure{"the queue is full: " + std::to_string(waiting) + " requests wait already; try again later"};
@@ -297,7 +305,9 @@ void Engine::Impl::advance(uint32_t news) {
     const int64_t arrived = now_ns();
     wait_ns_ += arrived - decided;
     if (!done) return;  // somebody has come, or wants something else
-    scheduler_->collect(pipeline_->collect());
+    Step& step = pipeline_->collect();
+    scheduler_->collect(step);
+    if (step.device_lost) lose_device(step.error.c_str());
     host_ns_ += now_ns() - arrived;
   } else if (!planned && scheduler_->left_out()) {
     wait_for_masks(news);
@@ -338,6 +348,17 @@ void Engine::Impl::fail_everything(const char* reason) {
   cancelling_.clear();
 }
 
+// Refuses requests first, so that none comes in after those that end here.
+void Engine::Impl::lose_device(const char* reason) {
+  std::string why = copy_or_less(reason);  // that of a step is written over
+  {
+    const std::lock_guard lock(mutex_);
+    lost_ = std::move(why);
+  }
+  is_lost_ = true;
+  fail_everything(lost_.c_str());
+}
+
 void Engine::Impl::loop() {
   for (;;) {
     try {
@@ -347,7 +368,13 @@ void Engine::Impl::loop() {
         while (pipeline_->inflight() > 0) scheduler_->collect(pipeline_->collect());
         return;
       }
-      advance(news);
+      if (is_lost_) {
+        fail_everything(lost_.c_str());  // who came in before it was known
+      } else {
+        advance(news);
+      }
+    } catch (const DeviceLost& error) {
+      lose_device(error.what());
     } catch (const std::exception& error) {
       fail_everything(message_of(error));  // memory ran out; the requests end with it, the engine lives on
     }
@@ -361,6 +388,7 @@ Result<RequestId> Engine::submit(Request request) { return impl_->submit(std::mo
 void Engine::cancel(RequestId id) { impl_->cancel(id); }
 void Engine::wait_idle() { impl_->wait_idle(); }
 EngineCounters Engine::counters() const { return impl_->counters(); }
+std::string Engine::lost() const { return impl_->lost(); }
 void Engine::drop_prefix_cache() { impl_->drop_prefix_cache(); }
 int32_t Engine::max_positions() const { return impl_->decoder().max_positions(); }
 int32_t Engine::vocab() const { return impl_->decoder().vocab(); }

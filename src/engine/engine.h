@@ -91,6 +91,9 @@ class Engine {
   void wait_idle();
 
   EngineCounters counters() const;
+  /// Why the device can compute nothing more, as after a failed kernel of a GPU; empty: it can. From then on every
+  /// request has ended with this reason, and further ones are refused with it: the process has to end.
+  std::string lost() const;
   /// Forgets cached prefixes that no sequence uses.
   void drop_prefix_cache();
   /// Longest sequence in tokens, prompt included.

@@ -75,12 +75,18 @@ Step& Pipeline::collect() {
 
 void Pipeline::run(Step& step) {
   try {
+    if (!lost_.empty()) throw DeviceLost("device", lost_);
     decoder_.run(step.plan, slots_, step.result);
+    return;
+  } catch (const DeviceLost& error) {
+    if (lost_.empty()) lost_ = copy_or_less(error.what());
+    step.error = copy_or_less(lost_);
+    step.device_lost = true;
   } catch (const std::exception& error) {
     step.error = copy_or_less(message_of(error));  // std::bad_alloc above all
-    // A step after this one may be planned, and the state of its sequences is unknown.
-    for (const Span& span : step.plan.spans) slots_[span.slot].done = true;
   }
+  // A step after this one may be planned, and the state of its sequences is unknown.
+  for (const Span& span : step.plan.spans) slots_[span.slot].done = true;
 }
 
 bool Pipeline::begin() {

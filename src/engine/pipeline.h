@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "base/wake_signal.h"
@@ -63,6 +64,7 @@ class Pipeline {
   std::atomic<uint64_t> finished_ = 0;  // device -> engine
   const std::shared_ptr<WakeSignal> news_ = std::make_shared<WakeSignal>();
   std::atomic<bool> stop_ = false;
+  std::string lost_;  // why the device is; the thread's that runs steps
   std::thread thread_;
 };
 

@@ -80,6 +80,7 @@ void Scheduler::plan_spans(Step& step) {
   step.plan.n_rows = 0;
   step.members.clear();
   step.error.clear();
+  step.device_lost = false;
   prompts_wait_ = has_room_for_waiting() || std::any_of(running_.begin(), running_.end(), [](const Owned& sequence) {
                     return sequence->state == SequenceState::kPrefill;
                   });

@@ -29,7 +29,8 @@ struct Step {
   StepPlan plan;
   std::vector<Member> members;  // as plan.spans
   StepResult result;
-  std::string error;  ///< not empty: the launch failed and the results mean nothing
+  std::string error;         ///< not empty: the launch failed and the results mean nothing
+  bool device_lost = false;  ///< then: and so will every other
 
   int32_t prompt_rows() const {
     int32_t rows = 0;

@@ -59,6 +59,8 @@ void Scheduler::admit_waiting(Step& step) {
     if (preempting || !may_fit(sequence)) return;
     try {
       if (!admit(sequence)) return;
+    } catch (const DeviceLost&) {
+      throw;
     } catch (
         const std::exception& error) {  // it asks for more memory than there is, which is no other sequence's error
       end_waiting(sequence, FinishReason::kError, message_of(error));

@@ -56,7 +56,7 @@ void Scheduler::collect(Step& step) {
   totals_.sample_ns += times.sample_ns;
   totals_.context_ns += times.context_ns;
   ++totals_.steps;
-  totals_.last_progress_ns = now_ns();
+  if (step.error.empty()) totals_.last_progress_ns = now_ns();
   release_idle();
 }
 

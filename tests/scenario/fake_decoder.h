@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "decode/decoder.h"
 
 namespace ashlar::testing {
@@ -90,6 +91,7 @@ class FakeDecoder final : public Decoder {
 
   void enqueue(const StepPlan& plan, SlotTable& slots, StepResult& result) override {
     if (fail_at_ >= 0 && fail_at_-- == 0) throw std::bad_alloc();
+    if (lose_at_ >= 0 && lose_at_-- == 0) throw DeviceLost("fake", "the device is gone");
     ++begun_;
     for (int32_t allowed = allowed_; launches_ >= allowed; allowed = allowed_) allowed_.wait(allowed);
     if (delay_us_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay_us_));
@@ -131,6 +133,8 @@ class FakeDecoder final : public Decoder {
   void show_progress(int64_t ns) { progress_ns_ = ns; }
 
   void fail_launch(int32_t n) { fail_at_ = n; }
+  /// The device is lost in launch `n` from now on; later ones would run.
+  void lose_device(int32_t n) { lose_at_ = n; }
   void delay(int32_t microseconds) { delay_us_ = microseconds; }
   int32_t launches() const { return launches_; }
   /// Those that wait included.
@@ -245,7 +249,7 @@ class FakeDecoder final : public Decoder {
   StepLimits limits_;
   const KvMemory* kv_ = nullptr;
   int32_t plane_ = 0;
-  std::atomic<int32_t> fail_at_ = -1;
+  std::atomic<int32_t> fail_at_ = -1, lose_at_ = -1;
   mutable std::atomic<int32_t> fail_check_at_ = -1;
   std::atomic<int32_t> delay_us_ = 0;
   std::atomic<int32_t> launches_ = 0;

@@ -99,6 +99,7 @@ class Chat {
       LivePrinter printer(color_);
       const InterruptScope scope;
       const Answer answer = run_answers(session_.engine(), session_.tokenizer(), std::move(jobs), printer)[0];
+      if (const std::string lost = session_.engine().lost(); !lost.empty()) throw DeviceLost("chat", lost);
       if (answer.finish == "error")
         throw Error("chat", answer.error + (answer.refused ? " (/reset starts afresh)" : ""));
       std::printf(answer.text.ends_with('\n') ? "" : "\n");
@@ -108,6 +109,8 @@ class Chat {
       if (answer.finish == "cancelled") print_note("(stopped)");
       if (answer.finish == "length") print_note("(stopped at the length limit)");
       if (options_.show_stats) print_note(stats_line({answer}, answer.seconds(), steps()));
+    } catch (const DeviceLost&) {  // no other question would fare better
+      throw;
     } catch (const Error& error) {
       print_error(error.what());
       if (!state_.messages.empty() && state_.messages.back()["role"] == "user")

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -37,30 +39,30 @@ bool signal_waits() {
   return sigtimedwait(&set, nullptr, &now) > 0;
 }
 
+void report_health(const ServiceManager& manager, ServerProgram& program, bool& was_well) {
+  const std::string problem = program.problem();
+  if (problem.empty()) manager.notify("WATCHDOG=1");
+  if (problem.empty() == was_well) return;
+  was_well = problem.empty();
+  manager.notify("STATUS=" + (was_well ? "listening on " + program.address() : problem));
+  if (!was_well) program.log().write(LogLevel::kError, "not well: " + problem);
+}
+
 // Says "still well" as often as the service manager wants to hear it. A server that is not well keeps silent, and is
-// restarted if that lasts.
+// restarted if that lasts. 0 in the place of a signal: the device is lost.
 int wait_for_signal(const ServiceManager& manager, ServerProgram& program) {
+  constexpr std::chrono::microseconds kLook = std::chrono::seconds(1);
   const sigset_t set = end_signals();
   const auto interval = manager.watchdog_interval();
+  const int64_t us = std::min(interval.value_or(kLook), kLook).count();
+  const timespec time{us / 1'000'000, us % 1'000'000 * 1000};
   bool was_well = true;
   for (;;) {
-    int signal = 0;
-    if (!interval) {
-      if (sigwait(&set, &signal) == 0) return signal;
-      continue;
-    }
-    const int64_t us = interval->count();
-    const timespec time{us / 1'000'000, us % 1'000'000 * 1000};
-    signal = sigtimedwait(&set, nullptr, &time);
+    const int signal = sigtimedwait(&set, nullptr, &time);
     if (signal > 0) return signal;
     if (errno != EAGAIN) continue;
-    const std::string problem = program.problem();
-    if (problem.empty()) manager.notify("WATCHDOG=1");
-    if (problem.empty() != was_well) {
-      was_well = problem.empty();
-      manager.notify("STATUS=" + (was_well ? "listening on " + program.address() : problem));
-      if (!was_well) program.log().write(LogLevel::kError, "not well: " + problem);
-    }
+    if (interval) report_health(manager, program, was_well);
+    if (!program.lost().empty()) return 0;
   }
 }
 
@@ -89,12 +91,16 @@ void serve(const ServeOptions& options) {
   manager.notify("READY=1\nSTATUS=listening on " + program.address());
   const int signal = wait_for_signal(manager, program);
   manager.notify("STOPPING=1\nSTATUS=running answers may end");
-  log.write(LogLevel::kInfo, "shutting down: running answers may end; once more to stop at once",
-            {{"signal", std::string("SIG") + sigabbrev_np(signal)}, {"drain_s", options.drain_s}});
+  if (signal > 0) {
+    log.write(LogLevel::kInfo, "shutting down: running answers may end; once more to stop at once",
+              {{"signal", std::string("SIG") + sigabbrev_np(signal)}, {"drain_s", options.drain_s}});
+  }
   const bool clean = program.drain([&manager] {
     if (manager.watchdog_interval()) manager.notify("WATCHDOG=1");
     return signal_waits();
   });
+  // The exit code asks a supervisor for another start.
+  if (const std::string lost = program.lost(); !lost.empty()) throw Error("serve", "the server ends: " + lost);
   log.write(clean ? LogLevel::kInfo : LogLevel::kWarn, clean ? "ended" : "ended; some answers were cut short");
 }
 

@@ -298,6 +298,7 @@ ServerProgram::~ServerProgram() = default;
 uint16_t ServerProgram::port() const { return impl_->http->port(); }
 Log& ServerProgram::log() { return impl_->log; }
 std::string ServerProgram::problem() const { return impl_->service->problem(); }
+std::string ServerProgram::lost() const { return impl_->service->engine().lost(); }
 
 std::string ServerProgram::address() const {
   return std::string(impl_->options.http.tls_cert_file.empty() ? "http://" : "https://") + impl_->host_in_urls() + ":" +

@@ -22,6 +22,8 @@ class ServerProgram {
   Log& log();
   /// Empty if requests would be answered; otherwise why not.
   std::string problem() const;
+  /// Why the device can compute nothing more, so that this process has to end; empty: it can.
+  std::string lost() const;
 
   /// Refuses new requests, waits for those that are running as long as the options allow, cancels the rest, closes.
   /// True if nothing had to be cancelled. `hurry` is asked every 100 ms whether to wait no longer.

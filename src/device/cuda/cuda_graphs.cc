@@ -55,6 +55,9 @@ void Graphs::record(Known& known, const std::function<void()>& pass) {
     pass();
     memory_.mark_recording(true);
     graph = recording.take();
+  } catch (const DeviceLost&) {
+    records_ = false;
+    throw;
   } catch (const Error&) {  // it runs as it is, and says then what is wrong, if it still is
     records_ = false;
     return;

@@ -21,14 +21,40 @@ std::string advice(cudaError_t status) {
     case cudaErrorInvalidDeviceFunction:
     case cudaErrorUnsupportedPtxVersion:
       return "; the driver is too old for the kernels of this build: update it";
+    default:
+      return "";
+  }
+}
+
+/// After which every call of this process fails, and what may help; empty: the next call may succeed.
+std::string end_of_all(cudaError_t status) {
+  switch (status) {
     case cudaErrorIllegalAddress:
     case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
     case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorHardwareStackError:
+    case cudaErrorAssert:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorExternalDevice:
       return "; a kernel failed, now or shortly before: the program must be started again; if it happens again, it is "
              "a "
              "bug: please report it";
     case cudaErrorECCUncorrectable:
-      return "; the GPU's memory is damaged: reset the GPU or use another";
+      return "; the GPU's memory is damaged: the program must be started again; if it happens again, reset the GPU or "
+             "use another";
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorMpsRpcFailure:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorUnknown:
+#if CUDART_VERSION >= 13000
+    case cudaErrorContained:
+#endif
+      return "; the GPU is lost to this process: the program must be started again";
     default:
       return "";
   }
@@ -39,8 +65,10 @@ std::string advice(cudaError_t status) {
 void check(cudaError_t status, std::string_view call) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // the next check is not about this one
-  throw Error("cuda", std::string(call) + " failed: " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) +
-                          ")" + advice(status));
+  const std::string what =
+      std::string(call) + " failed: " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")";
+  if (const std::string end = end_of_all(status); !end.empty()) throw DeviceLost("cuda", what + end);
+  throw Error("cuda", what + advice(status));
 }
 
 void check_launch(std::string_view op) { check(cudaGetLastError(), op); }

@@ -11,6 +11,7 @@
 namespace ashlar::cuda {
 
 /// Throws Error("cuda", ...) unless `status` is success: which call it was, what the driver says, and what to do.
+/// DeviceLost where every further call would fail as well, as after a kernel that failed; not where memory ran out.
 void check(cudaError_t status, std::string_view call);
 /// The same for the kernels launched since the last check.
 void check_launch(std::string_view op);

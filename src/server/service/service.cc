@@ -260,6 +260,7 @@ void Service::tick() {
 }
 
 std::string Service::problem() const {
+  if (std::string lost = engine_.lost(); !lost.empty()) return lost;
   if (draining_) return "shutting down";
   int64_t busy_since = 0;
   {

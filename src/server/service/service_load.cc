@@ -82,7 +82,11 @@ std::optional<ApiError> Service::wait_for_engine(int64_t arrived_ns) {
   } else {
     changed_.wait(lock, over);
   }
-  if (!changing_) return std::nullopt;
+  if (!changing_) {
+    std::string lost = engine_.lost();
+    if (lost.empty()) return std::nullopt;
+    return ApiError{503, "server_error", std::move(lost), "", "device_lost", 10};
+  }
   if (cancelling_) return shutting_down();
   if (!change_problem_.empty()) return ApiError{503, "server_error", change_problem_, "", "no_engine", 10};
   return took_too_long();

@@ -152,5 +152,29 @@ TEST(ServiceChange, LetsGoOfThoseWhoWaitWhereTheServerEnds) {
   EXPECT_FALSE(service.begin_change());
 }
 
+// Who runs and who waits is told why, and so is whoever looks after the server.
+TEST(ServiceDevice, WhenItIsLostEveryAnswerSaysSoAndSoDoesTheHealth) {
+  ServiceHarness harness;
+  harness.decoder().lose_device(3);
+  std::vector<std::unique_ptr<Asked>> asked;  // more than run at once
+  for (int i = 0; i < 6; ++i) {
+    asked.push_back(std::make_unique<Asked>(kPath, kBody));
+    asked.back()->begin(harness.router());
+  }
+  for (const auto& one : asked) {
+    const Reply reply = one->end();
+    EXPECT_TRUE(reply.status == 500 || reply.status == 503) << reply.status;
+    EXPECT_NE(reply.body.find("the device is gone"), std::string::npos) << reply.body;
+  }
+  const Reply later = harness.ask(kPath, kBody);
+  EXPECT_EQ(later.status, 503);
+  EXPECT_EQ(Json::parse(later.body)["error"]["code"], "device_lost") << later.body;
+  const Reply health = harness.ask("/health", "", "GET");
+  EXPECT_EQ(health.status, 503);
+  EXPECT_NE(health.body.find("the device is gone"), std::string::npos) << health.body;
+  EXPECT_EQ(harness.service().engine().lost(), "[fake] the device is gone");
+  EXPECT_TRUE(harness.service().wait_idle(std::chrono::steady_clock::now() + std::chrono::seconds(10)));
+}
+
 }  // namespace
 }  // namespace ashlar::server::test

@@ -53,6 +53,11 @@ ServingEngine::Facts ServingEngine::facts() const {
   return facts_;
 }
 
+std::string ServingEngine::lost() const {
+  const std::lock_guard lock(mutex_);
+  return engine_ != nullptr ? engine_->lost() : std::string();
+}
+
 void ServingEngine::close() {
   get().wait_idle();  // what the last request took is counted after its end
   const std::lock_guard lock(mutex_);

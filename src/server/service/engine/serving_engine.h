@@ -28,6 +28,8 @@ class ServingEngine {
   /// none.
   EngineCounters counters() const;
   Facts facts() const;
+  /// Why it can answer nothing any more (Engine::lost); empty: it can, or there is none.
+  std::string lost() const;
 
   /// From here on the engine may be ended. Nothing runs on it, and nothing is submitted.
   void close();
