@@ -25,12 +25,12 @@ class ASHLAR_API LlmError : public std::runtime_error {
 
 /// Model, drafter, device and memory, as the flags of `ashlar run` have them.
 struct LlmOptions {
-  std::string model;    ///< folder, .gguf file, or a bundled model's name; empty: the bundled default
-  std::string drafter;  ///< folder; empty: the one next to the model, "mtp" (its own layer) or "ngram"; "none"
-  std::string device = "cpu";
-  std::string isa;                ///< instruction set; empty: the best of the machine
-  int32_t threads = 0;            ///< 0: one a core
-  std::string weights = "auto";   ///< of layers: "exact", "int8", "int4", "fp8", or "auto": as few bits as the file has
+  std::string model;             ///< folder, .gguf file, or a bundled model's name; empty: the bundled default
+  std::string drafter;           ///< folder; empty: the one next to the model, "mtp" (its own layer) or "ngram"; "none"
+  std::string device = "auto";   ///< a GPU where there is one, else "cpu"; or "cuda", "cuda:1", "ref"
+  std::string isa;               ///< instruction set; empty: the best of the machine
+  int32_t threads = 0;           ///< 0: one a core
+  std::string weights = "auto";  ///< of layers: "exact", "int8", "int4", "fp8", or "auto": as few bits as the file has
   std::string kv_dtype = "bf16";  ///< of the KV cache: "bf16", "f32", "int8" (half the memory) or "tq4" (a third)
   int64_t kv_memory = 0;          ///< bytes, at least 1 MiB; 0: what is needed
   int32_t max_context = 0;        ///< longest sequence in tokens; 0: the model's own limit, or less if memory is short

@@ -29,7 +29,7 @@ class Engine:
         model: Union[str, os.PathLike[str], None] = None,
         drafter: Union[str, os.PathLike[str], None] = None,
         *,
-        device: str = "cpu",
+        device: str = "auto",
         threads: int = 0,
         isa: Optional[str] = None,
         weights: str = "auto",

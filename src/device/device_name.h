@@ -10,6 +10,9 @@
 
 namespace ashlar {
 
+/// Leaves the choice to what this machine has (choose_device in device/device.h): the default.
+inline constexpr const char* kAutoDevice = "auto";
+
 /// Throws Error("device", ...) for a name of no device of this build, or a number where a kind has only one. Whether
 /// the machine has it is not asked.
 void check_device_name(std::string_view name);

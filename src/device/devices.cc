@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <span>
 
 #include "base/error.h"
@@ -13,6 +14,7 @@
 #include "device/replicas/host_all_reduce.h"
 #include "device/weights/kept_weights.h"
 #ifdef ASHLAR_HAS_CUDA
+#include "device/cuda/cuda_found.h"
 #include "device/cuda/cuda_ops.h"
 #include "device/cuda/replicas/nccl_all_reduce.h"
 #include "device/cuda/train/cuda_train_ops.h"
@@ -30,8 +32,11 @@ std::vector<std::unique_ptr<AllReduce>> connect_here(std::span<const int32_t> in
   return connect_on_host(static_cast<int32_t>(indices.size()));
 }
 
+std::vector<FoundDevice> every_machine_has_it(bool /*facts*/) { return {}; }
+
 struct Device {
   const char* name;
+  std::vector<FoundDevice> (*find)(bool facts);  ///< those of a kind that a machine may lack
   MakeOps make;
   MakeTrainOps make_train;
   Connect connect;
@@ -47,15 +52,16 @@ constexpr KeptWeights kAsStored[] = {KeptWeights::kAuto, KeptWeights::kExact};
 constexpr KeptWeights kAllWeights[] = {KeptWeights::kAuto, KeptWeights::kInt4, KeptWeights::kInt8, KeptWeights::kFp8,
                                        KeptWeights::kExact};
 
-// The default first.
+// What every machine has first. The others are preferred to it in their order, where there are any.
 constexpr Device kDevices[] = {
-    {"cpu", [](const DeviceOptions& options, int32_t) { return make_cpu_ops(options); },
+    {"cpu", every_machine_has_it, [](const DeviceOptions& options, int32_t) { return make_cpu_ops(options); },
      [](const DeviceOptions& options, int32_t) { return make_cpu_train_ops(options); }, connect_here, kAllKvDTypes,
      kAllWeights, true, false},
 #ifdef ASHLAR_HAS_CUDA
-    {"cuda", make_cuda_ops, make_cuda_train_ops, connect_by_nccl, kHalfAndCodes, kAllWeights, false, true},
+    {"cuda", cuda::find_gpus, make_cuda_ops, make_cuda_train_ops, connect_by_nccl, kHalfAndCodes, kAllWeights, false,
+     true},
 #endif
-    {"ref", [](const DeviceOptions& options, int32_t) { return make_ref_ops(options.kv_dtype); },
+    {"ref", every_machine_has_it, [](const DeviceOptions& options, int32_t) { return make_ref_ops(options.kv_dtype); },
      [](const DeviceOptions&, int32_t) { return make_ref_train_ops(); }, connect_here, kAllKvDTypes, kAsStored, false,
      false},
 };
@@ -67,9 +73,9 @@ struct Named {
 
 Named find_device(std::string_view name) {
   const std::string_view kind = name.substr(0, name.find(':'));
-  std::string names;
+  std::string names = kAutoDevice;
   for (const Device& device : kDevices) {
-    names += (names.empty() ? "" : ", ") + std::string(device.name);
+    names += ", " + std::string(device.name);
     if (kind != device.name) continue;
     if (kind == name) return {device, 0};
     const std::string_view digits = name.substr(kind.size() + 1);
@@ -103,9 +109,50 @@ void check_isa(const Device& device, const DeviceOptions& options) {
                          " (ASHLAR_FORCE_ISA is the same) is for the cpu device: leave it out with " + device.name);
 }
 
+/// The first option that a kind of device lacks, as a flag has it; empty: none.
+std::string lacks(const Device& device, const DeviceOptions& options) {
+  if (!device.has_isas && !options.isa.empty()) return "--isa " + options.isa;
+  if (std::ranges::find(device.kv_dtypes, options.kv_dtype) == device.kv_dtypes.end()) {
+    return "--kv-dtype " + std::string(name_of(options.kv_dtype));
+  }
+  if (std::ranges::find(device.weights, options.weights) == device.weights.end()) {
+    return "--weights " + std::string(name_of(options.weights));
+  }
+  return "";
+}
+
 }  // namespace
 
+std::vector<FoundDevice> find_devices(bool facts) {
+  std::vector<FoundDevice> out;
+  for (const Device& device : kDevices) std::ranges::move(device.find(facts), std::back_inserter(out));
+  return out;
+}
+
+DeviceChoice choose_device(const std::string& name, const DeviceOptions& options) {
+  if (name == kAutoDevice) return choose_among(find_devices(false), options);
+  find_device(name);
+  return {name, ""};
+}
+
+DeviceChoice choose_among(const std::vector<FoundDevice>& there, const DeviceOptions& options) {
+  const std::string usual = kDevices[0].name;
+  std::string note;
+  for (const FoundDevice& found : there) {
+    if (found.what.empty()) continue;
+    const std::string missing = found.problem.empty() ? lacks(find_device(found.name).device, options) : "";
+    if (found.problem.empty() && missing.empty()) {
+      return {found.name, found.name + ": " + found.what + " found (--device " + usual + ": the processor)"};
+    }
+    if (!note.empty()) continue;
+    note = found.problem.empty() ? usual + ", as " + missing + " asks for; --device " + found.name + ": " + found.what
+                                 : usual + ": " + found.what + " cannot be used: " + found.problem;
+  }
+  return {usual, note};
+}
+
 std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& options) {
+  if (name == kAutoDevice) return make_device(choose_device(name, options).name, options);
   const auto [device, index] = find_device(name);
   check_choice("kv-dtype", name, "keeps no keys and values as ", options.kv_dtype, device.kv_dtypes);
   check_choice("weights", name, "keeps no weights as ", options.weights, device.weights);
@@ -115,7 +162,7 @@ std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& o
 }
 
 std::unique_ptr<TrainOps> make_train_ops(const std::string& name, const DeviceOptions& options) {
-  const auto [device, index] = find_device(name);
+  const auto [device, index] = find_device(choose_device(name, options).name);
   check_isa(device, options);
   return device.make_train(options, index);
 }
@@ -132,7 +179,9 @@ std::vector<std::unique_ptr<AllReduce>> connect_replicas(std::span<const std::st
   return kind.connect(indices);
 }
 
-void check_device_name(std::string_view name) { find_device(name); }
+void check_device_name(std::string_view name) {
+  if (name != kAutoDevice) find_device(name);
+}
 
 std::vector<std::string> devices_from(std::string_view first, int32_t n) {
   const auto [device, index] = find_device(first);

@@ -24,6 +24,9 @@ Session::Session(const SessionOptions& options)
                              "--dllm-block-size are for block-diffusion models");
   }
   DeviceOptions device = options_.device_options;
+  const DeviceChoice chosen = choose_device(options_.device, device);
+  options_.device = chosen.name;
+  if (!chosen.note.empty()) notes_.push_back(chosen.note);
   weights_cache_ = open_weights_cache(options_.weights_cache, choice_.model, options_.device, device.weights);
   device.packed = weights_cache_.get();
   ops_ = make_device(options_.device, device);

@@ -27,7 +27,7 @@ struct SessionOptions {
   std::string model;  ///< folder, .gguf file, or a bundled model's name; empty: the bundled default
   std::string
       drafter;  ///< folder; empty: the one next to the model, or its own layer, or n-grams; "mtp", "ngram", "none"
-  std::string device = "cpu";
+  std::string device = kAutoDevice;  ///< of a session's own options: the one that was chosen
   DeviceOptions device_options;
   std::string weights_cache;  ///< folder that keeps what the device rounds for the next start; empty or "none": nothing
   int32_t max_context = 0;    ///< longest sequence; 0: the model's own limit, or less if memory is short

@@ -7,6 +7,7 @@ build=$1
 ashlar=$2
 source=$3
 models=$source/models
+export CUDA_VISIBLE_DEVICES=  # the processor is meant, whatever the machine has
 work=$(mktemp -d "${TMPDIR:-/tmp}/ashlar-examples.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 

@@ -9,6 +9,7 @@ fail() { echo "FAILED: $1"; exit 1; }
 cmake --install "$1" --prefix "$prefix" > "$prefix/log" || { cat "$prefix/log"; fail "the installation"; }
 cd /
 unset ASHLAR_MODELS
+export CUDA_VISIBLE_DEVICES=  # the processor is meant, whatever the machine has
 "$prefix/bin/ashlar" inspect --no-self-test --json > "$prefix/inspect" || fail "the program does not run"
 grep -qF "$prefix/share/ashlar/models/" "$prefix/inspect" || fail "the models are not those that were installed"
 # In a chroot there may be no /proc, which says where a program lies.

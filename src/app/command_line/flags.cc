@@ -19,6 +19,12 @@ constexpr const char* kDenoisingGroup = "Denoising (block-diffusion models)";
 constexpr const char* kDeviceGroup = "Device and memory";
 constexpr const char* kSamplingGroup = "Sampling";
 
+std::vector<std::string> device_words() {
+  std::vector<std::string> words = device_names();
+  words.insert(words.begin(), kAutoDevice);
+  return words;
+}
+
 // A kind of device, or one of several of it.
 CLI::Validator a_device() {
   const auto check = [](std::string& name) -> std::string {
@@ -26,7 +32,7 @@ CLI::Validator a_device() {
       check_device_name(name);
       return {};
     } catch (const Error&) {
-      return one_of(device_names())(name);
+      return one_of(device_words())(name);
     }
   };
   return CLI::Validator(check, "", "word");
@@ -173,10 +179,11 @@ void add_memory_flags(CLI::App& command, SessionOptions& options) {
 
 void add_computing_flags(CLI::App& command, SessionOptions& options) {
   std::string devices;
-  for (const std::string& name : device_names()) devices += (devices.empty() ? "" : "|") + name;
+  for (const std::string& name : device_words()) devices += (devices.empty() ? "" : "|") + name;
   command
-      .add_option("--device", options.device,
-                  "cuda: an NVIDIA GPU, where built for it (cuda:1: the second); ref: plain loops")
+      .add_option(
+          "--device", options.device,
+          "auto: an NVIDIA GPU where there is one, else cpu; cuda: that GPU (cuda:1: the second); ref: plain loops")
       ->type_name(devices)
       ->check(a_device())
       ->capture_default_str()

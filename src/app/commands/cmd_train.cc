@@ -258,6 +258,7 @@ void dry_run(const Session& session, const TrainDevices& devices, const Document
 void train(TrainCommand& command) {
   TrainOptions options = train_options(command);
   check_paths(command, options);
+  command.session.device = choose_device(command.session.device, command.session.device_options).name;
   devices_from(command.session.device, options.gpus);
   ReportFile json_file(command.json);
   command.session.drafter = "none";

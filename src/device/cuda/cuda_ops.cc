@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "device/cuda/cuda_found.h"
 #include "device/cuda/cuda_ops_impl.h"
 #include "device/cuda/cuda_status.h"
 #include "device/cuda/quantised_layout.h"

@@ -6,8 +6,6 @@
 namespace ashlar::cuda {
 namespace {
 
-std::string version(int number) { return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10); }
-
 std::string advice(cudaError_t status) {
   switch (status) {
     case cudaErrorMemoryAllocation: {
@@ -72,38 +70,6 @@ void check(cudaError_t status, std::string_view call) {
 }
 
 void check_launch(std::string_view op) { check(cudaGetLastError(), op); }
-
-std::string require_device(int32_t device) {
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status == cudaErrorInsufficientDriver || status == cudaErrorStubLibrary) {
-    cudaGetLastError();
-    int driver = 0;
-    cudaDriverGetVersion(&driver);
-    if (driver == 0) throw Error("cuda", "no NVIDIA driver is installed here; install one, or use --device cpu");
-    throw Error("cuda", "the NVIDIA driver supports CUDA " + version(driver) + ", and this build needs " +
-                            version(CUDART_VERSION) + ": update the driver, or use --device cpu");
-  }
-  if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
-    cudaGetLastError();
-    throw Error(
-        "cuda",
-        "the NVIDIA driver finds no GPU (CUDA_VISIBLE_DEVICES may hide it); use --device cpu where there is none");
-  }
-  check(status, "cudaGetDeviceCount");
-  if (device >= count) {
-    throw Error("cuda", "there is no GPU of number " + std::to_string(device) + ": the driver shows " +
-                            std::to_string(count) + ", counted from 0 (CUDA_VISIBLE_DEVICES may hide some)");
-  }
-  cudaDeviceProp properties = {};
-  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  if (properties.major < 8) {
-    throw Error("cuda", std::string(properties.name) + " has compute capability " + std::to_string(properties.major) +
-                            "." + std::to_string(properties.minor) + ", and 8.0 or more is needed; use --device cpu");
-  }
-  enter_device(device);
-  return "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
-}
 
 void enter_device(int32_t device) {
   // The runtime's own word, since libraries may have changed it. It costs tens of nanoseconds.

@@ -16,10 +16,6 @@ void check(cudaError_t status, std::string_view call);
 /// The same for the kernels launched since the last check.
 void check_launch(std::string_view op);
 
-/// Throws Error("cuda", ...) saying what is missing (driver, device, compute capability) for this process to use the
-/// GPU of this number. Returns what runs kernels: "sm_90". The calling thread works on it from now on.
-std::string require_device(int32_t device);
-
 /// Makes the calling thread, which has its own, work on this GPU: what it launches and allocates is there.
 void enter_device(int32_t device);
 

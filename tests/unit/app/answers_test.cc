@@ -17,6 +17,7 @@ class Answers : public testing::Test {
   static void SetUpTestSuite() {
     ::setenv("ASHLAR_MODELS", ASHLAR_SOURCE_DIR "/models", 1);
     SessionOptions options;
+    options.device = "cpu";
     options.self_test = false;
     options.quiet = true;
     options.max_context = 256;

@@ -41,6 +41,7 @@ class Calibration : public ::testing::Test {
  protected:
   static SessionOptions session_options(const std::string& drafter) {
     SessionOptions options;
+    options.device = "cpu";
     options.model = (kModels / "pebble-11m").string();
     options.drafter = drafter;
     options.max_context = 256;

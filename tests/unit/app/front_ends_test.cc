@@ -26,11 +26,13 @@ const char* const kConversations[] = {
 TEST(FrontEnds, TheSameConversationGivesTheSameTokens) {
   ::setenv("ASHLAR_MODELS", ASHLAR_SOURCE_DIR "/models", 1);
   LlmOptions options;
+  options.device = "cpu";
   options.model = "pebble-11m";
   options.drafter = "none";
   options.max_context = 256;
   const Llm llm(options);
   SessionOptions same;
+  same.device = "cpu";
   same.model = options.model;
   same.drafter = options.drafter;
   same.max_context = options.max_context;

@@ -28,6 +28,7 @@ class GgufSession : public ::testing::Test {
 
   static LlmOptions options_for(const std::filesystem::path& model, const std::string& drafter) {
     LlmOptions options;
+    options.device = "cpu";
     options.model = model.string();
     options.drafter = drafter;
     options.max_context = 256;

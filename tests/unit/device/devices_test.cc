@@ -61,5 +61,38 @@ TEST(Devices, TakeWhatTheyHave) {
   EXPECT_NO_THROW(make_device("cpu", with(isa_choices().front())));
 }
 
+/// `ref` stands for a GPU: it lacks what one lacks, too.
+TEST(ChoosesADevice, OneThatIsThereCanBeUsedAndHasWhatIsAskedFor) {
+  using ::testing::AllOf;
+  using ::testing::HasSubstr;
+  const FoundDevice usable{"ref", "", "a big GPU", ""}, old{"ref", "it has compute capability 7.5", "an old GPU", ""},
+      none{"ref", "no driver is installed here", "", ""};
+  const auto choose = [](const std::vector<FoundDevice>& there, const DeviceOptions& options = {}) {
+    const DeviceChoice chosen = choose_among(there, options);
+    return std::pair(chosen.name, chosen.note);
+  };
+  using Choice = std::pair<std::string, std::string>;
+  EXPECT_EQ(choose({}), (Choice{"cpu", ""}));
+  EXPECT_EQ(choose({none}), (Choice{"cpu", ""}));
+  EXPECT_EQ(choose({usable}), (Choice{"ref", "ref: a big GPU found (--device cpu: the processor)"}));
+  EXPECT_EQ(choose({old, usable}).first, "ref");
+  EXPECT_EQ(choose({old}), (Choice{"cpu", "cpu: an old GPU cannot be used: it has compute capability 7.5"}));
+  EXPECT_EQ(choose({usable}, {.threads = 3, .isa = {}}).first, "ref");
+  for (const DeviceOptions& options : {with("avx2"), with(KeptWeights::kInt8)}) {
+    EXPECT_EQ(choose({usable}, options).first, "cpu");
+    EXPECT_THAT(choose({usable}, options).second, AllOf(HasSubstr("asks for"), HasSubstr("--device ref: a big GPU")));
+  }
+}
+
+TEST(ChoosesADevice, OnlyWhereItIsLeftToTheMachine) {
+  EXPECT_EQ(choose_device("ref", {}).name, "ref");
+  EXPECT_EQ(choose_device("ref", {}).note, "");
+  EXPECT_THROW(choose_device("abacus", {}), Error);
+  const std::vector<FoundDevice> there = find_devices(true);
+  EXPECT_EQ(choose_device(kAutoDevice, {}).name, choose_among(there, {}).name);
+  EXPECT_EQ(choose_device(kAutoDevice, with(isa_choices().front())).name, "cpu");
+  for (const FoundDevice& found : there) EXPECT_NE(found.problem.empty(), found.facts.empty()) << found.name;
+}
+
 }  // namespace
 }  // namespace ashlar

@@ -34,6 +34,7 @@ class DrafterSelfTest : public testing::Test {
 
   DrafterCheck check() {
     SessionOptions options;
+    options.device = "cpu";
     options.model = (kModels / "pebble-11m").string();
     options.drafter = folder_.path().string();
     Session session(options);

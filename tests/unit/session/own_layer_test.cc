@@ -46,6 +46,7 @@ class OwnLayer : public ::testing::TestWithParam<Own> {
   ModelChoice choose(const std::string& drafter) const { return locate_models(folder_.path().string(), drafter, {}); }
   SessionOptions options(const std::string& drafter) const {
     SessionOptions made;
+    made.device = "cpu";
     made.model = folder_.path().string();
     made.drafter = drafter;
     made.quiet = true;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "device/cuda/cuda_found.h"
 #include "device/cuda/cuda_memory.h"
 #include "device/cuda/cuda_status.h"
 #include "device/cuda/replicas/nccl.h"

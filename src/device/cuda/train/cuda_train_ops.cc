@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "device/cuda/cuda_found.h"
 #include "device/cuda/cuda_status.h"
 #include "device/cuda/train/cublas.h"
 #include "device/cuda/train/shared_buffer.h"
