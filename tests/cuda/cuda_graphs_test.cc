@@ -57,7 +57,13 @@ class GraphsOnGpu : public OnGpu {
     std::vector<int32_t> indices;
     for (int32_t r = 0; r < kRows; ++r) indices.push_back((r + round) % kRows);
     indices_.upload(indices);
-    ops_->run_pass(key(number), [&] { pass(factor, more); });
+    int32_t calls = 0;
+    ops_->run_pass(key(number), [&] {
+      pass(factor, more);
+      if (++calls == 1 || !fails_recorded_) return;
+      ++failed_;
+      throw Error("test", "no");
+    });
     const std::span<const float> found = out_.download(kRows * kCols);
     for (int32_t r = 0; r < kRows; ++r) {
       for (int32_t c = 0; c < kCols; ++c) {
@@ -70,7 +76,9 @@ class GraphsOnGpu : public OnGpu {
 
   DeviceArray<float> x_, out_, spare_;
   DeviceArray<int32_t> indices_;
-  int32_t asked_ = 0;  ///< passes that ran on the host
+  int32_t asked_ = 0;            ///< passes that ran on the host
+  bool fails_recorded_ = false;  ///< a pass throws when it is asked for a second time, to be recorded
+  int32_t failed_ = 0;           ///< passes that did
 };
 
 TEST_F(GraphsOnGpu, RepeatedPassesFollowWhatLiesInMemory) {
@@ -160,6 +168,22 @@ TEST_F(GraphsOnGpu, ScratchMemoryMayGrowWithinAPass) {
       out.upload(std::vector<float>(64));
     }
   }
+}
+
+// It has run already: nobody hears of it, it runs as it is from then on, and others are recorded all the same.
+TEST_F(GraphsOnGpu, AnErrorWhileAPassIsRecordedKeepsItFromThatAlone) {
+  for (int32_t round = 0; round < 40; ++round) {
+    fails_recorded_ = true;
+    expect_follows(1, 2.0F, round);
+    fails_recorded_ = false;
+    expect_follows(2, 3.0F, round, {2, true});
+  }
+  EXPECT_EQ(failed_, 1);
+  const int32_t before = asked_;
+  for (int32_t round = 0; round < 10; ++round) expect_follows(2, 3.0F, round, {2, true});
+  EXPECT_EQ(asked_, before);
+  for (int32_t round = 0; round < 10; ++round) expect_follows(1, 2.0F, round);
+  EXPECT_EQ(asked_, before + 10);
 }
 
 TEST_F(GraphsOnGpu, AnErrorWithinAPassIsPassedOn) {
