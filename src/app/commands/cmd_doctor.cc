@@ -37,10 +37,12 @@ Finding check_config(const CLI::App& command, ServeOptions& options) {
 
 void examine(const CLI::App& command, ServeOptions options, bool as_json) {
   std::vector<Finding> findings = {check_config(command, options)};
-  const int32_t threads = options.session.device_options.threads;
-  const Finding cpu = doctor::check_cpu(options.session.device_options.isa);
+  const DeviceOptions& device = options.session.device_options;
+  const Finding cpu = doctor::check_cpu(device.isa);
+  for (Finding& gpu : doctor::check_gpus()) findings.push_back(std::move(gpu));
   findings.insert(findings.end(),
-                  {cpu, doctor::check_cores(threads), doctor::check_huge_pages(), doctor::check_bandwidth(threads),
+                  {cpu, doctor::check_cores(device.threads), doctor::check_huge_pages(),
+                   doctor::check_bandwidth(options.session.device, device),
                    doctor::check_descriptors(static_cast<int64_t>(options.http.max_connections)), doctor::check_clock(),
                    doctor::check_port(options.http.host, options.http.port),
                    doctor::check_tls(options.http.tls_cert_file, options.http.tls_key_file),

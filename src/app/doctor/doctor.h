@@ -33,7 +33,10 @@ Finding check_huge_pages(const std::filesystem::path& file = "/sys/kernel/mm/tra
 /// Bytes a second that `threads` threads read from memory, the best of a few runs of `bytes` each; 0 if there is no
 /// memory for it.
 double read_bandwidth(int32_t threads, int64_t bytes);
-Finding check_bandwidth(int32_t threads);
+/// Of the memory of the device that would be used; where that cannot be, of the host's.
+Finding check_bandwidth(const std::string& device, const DeviceOptions& options);
+/// GPUs, or why there is none: of those that find_devices() finds with facts.
+std::vector<Finding> check_gpus(const std::vector<FoundDevice>& found = find_devices(true));
 /// Whether `connections` fit into the limit of open files.
 Finding check_descriptors(int64_t connections);
 Finding check_clock();

@@ -16,6 +16,7 @@
 
 #include "app/doctor/doctor.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/machine/available_memory.h"
 #include "device/device.h"
 
@@ -131,14 +132,58 @@ double read_bandwidth(int32_t threads, int64_t bytes) {
   return best;
 }
 
-Finding check_bandwidth(int32_t threads) {
-  // Beyond the caches, and not so much that it presses on others.
+std::vector<Finding> check_gpus(const std::vector<FoundDevice>& found) {
+  if (found.empty()) return {{"gpu", Severity::kOk, "this build has no device for GPUs", ""}};
+  std::vector<Finding> out;
+  for (const FoundDevice& gpu : found) {
+    if (gpu.problem.empty()) {
+      out.push_back({"gpu", Severity::kOk, gpu.name + ": " + gpu.what + ", " + gpu.facts, ""});
+    } else if (gpu.what.empty()) {
+      out.push_back({"gpu", Severity::kOk, "none: " + gpu.problem, ""});
+    } else {
+      out.push_back({"gpu", Severity::kWarning, gpu.what + " cannot be used: " + gpu.problem, "the processor serves"});
+    }
+  }
+  return out;
+}
+
+namespace {
+
+struct Reading {
+  std::string of;   // whose memory, where it is not the host's
+  double rate = 0;  // bytes a second; 0: nothing was read
+};
+
+// Nothing where the device has no memory of its own; what keeps it from being made is the model's finding.
+Reading read_device(const std::string& device, const DeviceOptions& options) {
+  try {
+    const std::unique_ptr<Ops> ops = make_device(device, options);
+    const std::unique_ptr<DeviceProbe> probe = ops->device_probe(int64_t{1} << 30);
+    if (!probe) return {};
+    double seconds = probe->read();
+    for (int run = 0; run < 3; ++run) seconds = std::min(seconds, probe->read());
+    return {ops->name(), static_cast<double>(probe->bytes()) / seconds};
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// Beyond the caches, and not so much that it presses on others.
+Reading read_host(int32_t threads) {
   const int64_t available = available_memory().bytes;
   const int64_t bytes = std::min<int64_t>(int64_t{512} << 20, available > 0 ? available / 8 : int64_t{128} << 20);
-  const double rate = read_bandwidth(threads > 0 ? threads : usable_cores().workers(), bytes);
+  return {"", read_bandwidth(threads > 0 ? threads : usable_cores().workers(), bytes)};
+}
+
+}  // namespace
+
+Finding check_bandwidth(const std::string& device, const DeviceOptions& options) {
+  Reading reading = read_device(device, options);
+  if (reading.rate == 0) reading = read_host(options.threads);
+  const double rate = reading.rate;
   char text[160];
-  std::snprintf(text, sizeof text, "%.1f GB/s of reading: a token takes at least %.1f ms for each GB of weights",
-                rate * 1e-9, rate > 0 ? 1e12 / rate : 0.0);
+  std::snprintf(text, sizeof text, "%.1f GB/s of reading%s%s: a token takes at least %.1f ms for each GB of weights",
+                rate * 1e-9, reading.of.empty() ? "" : " on ", reading.of.c_str(), rate > 0 ? 1e12 / rate : 0.0);
   if (rate == 0) return {"bandwidth", Severity::kWarning, "not measured: no memory", "free some memory"};
   if (rate >= 3e9) return {"bandwidth", Severity::kOk, text, ""};
   return {"bandwidth", Severity::kWarning, text, "far less than machines of this kind have; is it busy, or shared?"};

@@ -60,6 +60,7 @@ server::HttpOptions options_with(const std::pair<std::string, std::string>& file
 
 TEST_F(Doctor, TheBundledPairIsWell) {
   SessionOptions options;
+  options.device = "cpu";
   options.model = std::string(ASHLAR_SOURCE_DIR) + "/models/pebble-11m";
   const std::vector<Finding> findings = check_model(options);
   std::vector<std::string> names;
@@ -74,6 +75,7 @@ TEST_F(Doctor, TheBundledPairIsWell) {
 
 TEST_F(Doctor, AMissingModelIsAProblem) {
   SessionOptions options;
+  options.device = "cpu";
   options.model = (folder_ / "nowhere").string();
   const std::vector<Finding> findings = check_model(options);
   ASSERT_EQ(findings.size(), 1U);
@@ -88,6 +90,7 @@ TEST_F(Doctor, DefaultsThatAServerRefusesAreAProblem) {
     std::filesystem::create_symlink(entry.path(), folder_ / entry.path().filename());
   }
   SessionOptions options;
+  options.device = "cpu";
   options.model = folder_.path().string();
   file("generation_config.json", R"({"repetition_penalty": 0})");
   const std::vector<Finding> findings = check_model(options);
@@ -143,6 +146,7 @@ TEST_F(Doctor, ChecksTheRequestLog) {
 TEST_F(Doctor, AModelThatAServerWouldFetchIsNoProblem) {
   ::setenv("HF_HUB_CACHE", folder_.path().c_str(), 1);
   SessionOptions options;
+  options.device = "cpu";
   options.model = "harbour/pebble";
   std::vector<Finding> findings = check_model(options);
   ASSERT_EQ(findings.size(), 1U);
@@ -168,6 +172,7 @@ TEST_F(Doctor, AModelThatAServerWouldFetchIsNoProblem) {
 
 TEST_F(Doctor, ACacheThatCannotBeHadIsAProblem) {
   SessionOptions options;
+  options.device = "cpu";
   options.model = std::string(ASHLAR_SOURCE_DIR) + "/models/pebble-11m";
   options.engine.kv_bytes = int64_t{1} << 49;
   Finding last = check_model(options).back();
@@ -199,6 +204,22 @@ TEST_F(Doctor, ChecksTheMachine) {
   EXPECT_EQ(check_descriptors(int64_t{1} << 41).severity, doctor::Severity::kWarning);
   EXPECT_EQ(check_clock().severity, doctor::Severity::kOk);
   EXPECT_GT(read_bandwidth(2, 16 << 20), 1e8);
+}
+
+TEST_F(Doctor, SaysWhatGpusThereAreOrWhatIsMissing) {
+  const std::vector<Finding> findings = check_gpus({{"cuda", "", "NVIDIA X", "9 of 10 MiB free, driver for CUDA 13.0"},
+                                                    {"cuda:1", "it has compute capability 7.5", "NVIDIA Y", ""},
+                                                    {"cuda", "no NVIDIA driver is installed here", "", ""}});
+  ASSERT_EQ(findings.size(), 3U);
+  EXPECT_EQ(findings[0].severity, doctor::Severity::kOk);
+  EXPECT_EQ(findings[0].found, "cuda: NVIDIA X, 9 of 10 MiB free, driver for CUDA 13.0");
+  EXPECT_EQ(findings[1].severity, doctor::Severity::kWarning);
+  EXPECT_THAT(findings[1].found, AllOf(HasSubstr("NVIDIA Y"), HasSubstr("7.5")));
+  EXPECT_EQ(findings[2].severity, doctor::Severity::kOk);
+  EXPECT_THAT(findings[2].found, HasSubstr("no NVIDIA driver"));
+  EXPECT_EQ(check_gpus({}).size(), 1U);
+  EXPECT_THAT(check_bandwidth("ref", {}).found, HasSubstr("GB/s of reading: a token"));
+  EXPECT_THAT(check_bandwidth("cuda:77", {}).found, HasSubstr("GB/s of reading: a token"));
 }
 
 TEST_F(Doctor, ChecksThePort) {
