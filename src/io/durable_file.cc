@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -59,6 +60,17 @@ void DurableFile::commit() {
   if (rename(fresh_.c_str(), path_.c_str()) != 0) fail("cannot be replaced");
   close(std::exchange(fd_, -1));
   if (sync_) sync_folder(path_);
+}
+
+void remove_unfinished(const std::filesystem::path& path) {
+  const std::string begin = path.filename().string() + std::string(kUnfinished);
+  std::vector<std::filesystem::path> found;
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator entry(path.parent_path(), ignored), end; entry != end;
+       entry.increment(ignored)) {
+    if (entry->path().filename().string().starts_with(begin)) found.push_back(entry->path());
+  }
+  for (const std::filesystem::path& file : found) std::filesystem::remove(file, ignored);
 }
 
 void write_durably(const std::filesystem::path& path, std::string_view content) {

@@ -44,6 +44,9 @@ class DurableFile {
   int fd_ = -1;
 };
 
+/// Removes what writers of `path` left that were killed before commit(). No one may be writing it.
+void remove_unfinished(const std::filesystem::path& path);
+
 /// The whole content in one go.
 void write_durably(const std::filesystem::path& path, std::string_view content);
 

@@ -55,7 +55,7 @@ void check_paths(const TrainCommand& command, const TrainOptions& train) {
   }
   if (command.capture) return;
   const fs::path& folder = train.output;
-  const bool state = file_exists(folder / TrainRun::kState);
+  const bool begun = TrainRun::has_state(folder) || file_exists(folder / TrainRun::kSettings);
   const bool drafter =
       std::ranges::any_of(train_methods(), [&](const TrainMethod& method) { return method.is_folder(folder); });
   const auto fail = [&](const std::string& what) { throw Error("train", folder.string() + ": " + what); };
@@ -64,11 +64,11 @@ void check_paths(const TrainCommand& command, const TrainOptions& train) {
     return;
   }
   if (train.resume) {
-    if (!state) fail("has no state of a training run to go on with; leave --resume out to begin one");
+    if (!begun) fail("has no state of a training run to go on with; leave --resume out to begin one");
     return;
   }
-  if (state || drafter) {
-    fail("holds a drafter already; " + std::string(state ? "--resume goes on with its training, " : "") + "--from " +
+  if (TrainRun::has_state(folder) || drafter) {
+    fail("holds a drafter already; " + std::string(begun ? "--resume goes on with its training, " : "") + "--from " +
          folder.string() + " starts another one from it, or name a new folder");
   }
   if (!file_exists(folder)) return;
@@ -198,11 +198,11 @@ void evaluate_drafter(const TrainCommand& command, Session& session, const Docum
 bool train_drafter(const Session& session, const TrainDevices& devices, const DocumentSet& documents,
                    const TrainedDrafter& drafter, const TrainOptions& options) {
   TrainRun run(devices.places(), documents, drafter, options);
-  if (options.resume) {
-    run.resume();
-  } else if (const fs::path& from = options.from.empty() ? drafter.start : options.from; !from.empty()) {
-    run.start_from(from);
-  }
+  const bool goes_on = options.resume && TrainRun::has_state(options.output);
+  const fs::path& from = options.from.empty() ? drafter.start : options.from;
+  if (!goes_on && !from.empty()) run.start_from(from);
+  if (options.resume) run.resume();
+  if (options.resume && !goes_on) print_note("no step had been saved yet; training begins with the first one");
   const std::string plan = plan_text(session, drafter, run, documents, options);
   print_note(plan.substr(0, plan.size() - 1));
   const InterruptScope interruptible(InterruptScope::Signals::kInterruptAndTerminate);

@@ -58,6 +58,22 @@ void check_agreement(const std::filesystem::path& path, const Json& saved, const
   }
 }
 
+struct SavedSettings {
+  std::filesystem::path path;  // of the file that has them
+  Json settings;
+};
+
+// A run that was killed before its first checkpoint has no state, only what it began with.
+SavedSettings saved_settings(const std::filesystem::path& output) {
+  constexpr size_t kMostBytes = 1 << 20;
+  if (TrainRun::has_state(output)) {
+    const std::filesystem::path path = output / TrainRun::kState;
+    return {path, read_train_progress(path).settings};
+  }
+  const std::filesystem::path path = output / TrainRun::kSettings;
+  return {path, parse_json(read_text_file(path, kMostBytes), path.string())};
+}
+
 Json log_line(const StepFigures& figures) {
   return {{"step", figures.step},
           {"epoch", figures.epoch},
@@ -133,17 +149,17 @@ TrainRun::TrainRun(std::span<const TrainPlace> places, const DocumentSet& docume
   progress_.settings = settings_of(documents, drafter, options, first().trainer().compute());
 }
 
+bool TrainRun::has_state(const std::filesystem::path& output) { return file_exists(output / kState); }
+
 int64_t TrainRun::planned_steps(const std::filesystem::path& output) {
-  const std::filesystem::path path = output / kState;
-  const TrainProgress progress = read_train_progress(path);
-  return JsonFields(progress.settings, path.string(), "train").integer("steps", 1, INT64_MAX);
+  const SavedSettings saved = saved_settings(output);
+  return JsonFields(saved.settings, saved.path.string(), "train").integer("steps", 1, INT64_MAX);
 }
 
 DType TrainRun::compute_of(const std::filesystem::path& output) {
-  const std::filesystem::path path = output / kState;
-  const TrainProgress progress = read_train_progress(path);
-  return JsonFields(progress.settings, path.string(), "train").string("compute") == name_of(DType::kF32) ? DType::kF32
-                                                                                                         : DType::kBF16;
+  const SavedSettings saved = saved_settings(output);
+  const std::string compute = JsonFields(saved.settings, saved.path.string(), "train").string("compute");
+  return compute == name_of(DType::kF32) ? DType::kF32 : DType::kBF16;
 }
 
 void TrainRun::start_from(const std::filesystem::path& folder) {
@@ -152,8 +168,11 @@ void TrainRun::start_from(const std::filesystem::path& folder) {
 }
 
 void TrainRun::resume() {
+  const SavedSettings saved = saved_settings(options_.output);
+  check_agreement(saved.path, saved.settings, progress_.settings);
+  if (!has_state(options_.output)) return;
   const std::filesystem::path path = options_.output / kState;
-  check_agreement(path, read_train_progress(path).settings, progress_.settings);
+  drafter_is_older_ = true;
   for (const auto& replica : replicas_) {
     progress_ = load_train_state(path, replica->trainer().parameters());
     replica->trainer().set_steps_done(progress_.step);
@@ -211,15 +230,19 @@ void TrainRun::check_replicas() const {
   }
 }
 
-// The drafter first: a kill between the two leaves a drafter that is newer than the state, which does no harm.
+// The state first: a kill between the two leaves a drafter that is older than the state, or none, which run() mends.
 void TrainRun::save() {
   check_replicas();
-  const std::span<const TrainParameter> tensors = parameters();
+  save_train_state(options_.output / kState, parameters(), progress_);
+  write_drafter();
+}
+
+void TrainRun::write_drafter() {
   DrafterExport form = drafter_.exported(options_.form, target_, drafter_.shape);
-  std::vector<TensorToWrite> all = values_of(tensors);
+  std::vector<TensorToWrite> all = values_of(parameters());
   std::ranges::move(form.frozen, std::back_inserter(all));
   write_drafter_folder(options_.output, form.config, all);
-  save_train_state(options_.output / kState, tensors, progress_);
+  drafter_is_older_ = false;
 }
 
 bool TrainRun::save_is_due(int64_t saved_step, int64_t saved_ns) const {
@@ -229,6 +252,10 @@ bool TrainRun::save_is_due(int64_t saved_step, int64_t saved_ns) const {
 
 bool TrainRun::run(TrainListener& listener, const std::function<bool()>& stop) {
   std::filesystem::create_directories(options_.output);
+  for (const char* file : {kState, kSettings, kLog, "config.json", "model.safetensors"}) {
+    remove_unfinished(options_.output / file);
+  }
+  if (drafter_is_older_) write_drafter();
   write_durably(options_.output / kSettings, progress_.settings.dump(2) + "\n");
   TrainLog log(options_.output / kLog, progress_.step);
   int64_t saved_step = progress_.step, saved_ns = now_ns();
@@ -256,7 +283,7 @@ bool TrainRun::run(TrainListener& listener, const std::function<bool()>& stop) {
     }
     if (save_is_due(saved_step, saved_ns)) save_now();
   }
-  if (saved_step != progress_.step || !file_exists(options_.output / kState)) save_now();
+  if (saved_step != progress_.step || !has_state(options_.output)) save_now();
   return progress_.step >= options_.steps;
 }
 

@@ -60,7 +60,9 @@ class TrainRun {
   static constexpr const char* kLog = "train-log.jsonl";
   static constexpr const char* kSettings = "train.json";
 
-  /// How many steps the run whose state is in the folder was to have.
+  /// Whether a checkpoint of a run is in the folder.
+  static bool has_state(const std::filesystem::path& output);
+  /// How many steps the run that the folder is of was to have: by its state, or what it began with.
   static int64_t planned_steps(const std::filesystem::path& output);
   /// What that run's products multiply, whatever device goes on with it.
   static DType compute_of(const std::filesystem::path& output);
@@ -77,8 +79,9 @@ class TrainRun {
   /// Starts from a drafter's weights, with new moments; with those of its backbone alone where it has no head. Throws
   /// Error("train", ...) where it has others than these, or an embedding or a head that is not the target's.
   void start_from(const std::filesystem::path& folder);
-  /// Goes on from the output folder's state, to the bit where hidden states are those of this device. Throws
-  /// Error("train", ...) naming a setting that differs.
+  /// Goes on from the output folder's state, to the bit where hidden states are those of this device. Where a run was
+  /// killed before it had one this changes nothing, and the run begins anew. Throws Error("train", ...) naming a
+  /// setting that differs.
   void resume();
 
   /// Steps until the end, or until `stop` says so between two of them, with a line of the log for each; the last
@@ -113,6 +116,7 @@ class TrainRun {
   Replica& first() const { return *replicas_.front(); }
   TrainReport step_of_all(std::span<const EncodedView> documents);
   void check_replicas() const;
+  void write_drafter();
   bool save_is_due(int64_t saved_step, int64_t saved_ns) const;
 
   const Model& target_;
@@ -125,6 +129,7 @@ class TrainRun {
   std::unique_ptr<ReplicaThreads> threads_;
   TrainProgress progress_;
   int64_t skipped_in_a_row_ = 0;
+  bool drafter_is_older_ = false;  // the folder's may be
 };
 
 }  // namespace ashlar
