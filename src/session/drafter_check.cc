@@ -108,6 +108,13 @@ DrafterCheck check_drafter(Session& session, const DecoderSpec& spec, double rep
   return check;
 }
 
+void refuse_if_blind(const DrafterCheck& check) {
+  if (!check.predicts_nothing()) return;
+  throw Error("drafter", check.drafter + ": predicts nothing: its first draft was accepted in " +
+                             std::to_string(check.first_accepted) + " of " + std::to_string(check.steps) +
+                             " steps of the self-test");
+}
+
 std::string warning_about(const DrafterCheck& check) {
   if (!check.suspicious()) return {};
   char figures[256];

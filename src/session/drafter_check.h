@@ -5,6 +5,7 @@
 // notice.
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -35,8 +36,14 @@ struct DrafterCheck {
   /// Below this the drafter is not what it should be: half of the record, or a quarter where there is none.
   double threshold() const { return recorded_first ? 0.5 * *recorded_first : 0.25; }
   /// Far below, on enough steps to be sure; or so few tokens a step that drafting is not worth its cost.
-  bool suspicious() const { return steps >= 6 && (first_rate() < threshold() || mean_length < kMinMeanLength); }
+  bool suspicious() const {
+    return steps >= kFewestSteps && (first_rate() < threshold() || mean_length < kMinMeanLength);
+  }
+  /// Damage, whatever its record and its texts were.
+  bool predicts_nothing() const { return steps >= kFewestSteps && first_rate() < kLeastFirstRate; }
 
+  static constexpr int64_t kFewestSteps = 6;
+  static constexpr double kLeastFirstRate = 0.05;
   static constexpr double kMinMeanLength = 1.3;  // what wrongly wired drafters reach on regular texts
 };
 
@@ -45,6 +52,13 @@ struct DrafterCheck {
 DrafterCheck check_drafter(Session& session, double repair_seconds = 30);
 /// The same for the drafter of `spec`. 0: no mistakes are looked for.
 DrafterCheck check_drafter(Session& session, const DecoderSpec& spec, double repair_seconds);
+
+/// As open_session(), for a drafter that was trained here and which another one can stand in for: throws
+/// Error("drafter", ...) if it predicts nothing. Without a self-test nothing is known of that.
+std::unique_ptr<Session> open_drafting_session(const SessionOptions& options);
+
+/// Throws Error("drafter", ...) with the figures if the drafter predicts nothing.
+void refuse_if_blind(const DrafterCheck& check);
 
 /// Empty if nothing is wrong; otherwise what was seen, what was expected, and the usual causes.
 std::string warning_about(const DrafterCheck& check);

@@ -172,7 +172,11 @@ std::string Session::describe(const std::string& drafter) const {
          (kv_codec(kv) != nullptr ? ", K and V in " + std::string(name_of(kv)) : "");
 }
 
-std::unique_ptr<Session> open_session(const SessionOptions& options) {
+namespace {
+
+// `check`: what the self-test found becomes a warning, or an exception.
+std::unique_ptr<Session> open_checked(const SessionOptions& options,
+                                      const std::function<std::string(Session&)>& check) {
   std::unique_ptr<Session> session;
   {
     const Activity activity("loading the model");
@@ -183,11 +187,25 @@ std::unique_ptr<Session> open_session(const SessionOptions& options) {
     for (const std::string& note : session->notes()) print_note(note);
   }
   if (options.self_test && session->has_drafter()) {
-    const std::string warning = warning_about(check_drafter(*session));
+    const std::string warning = check(*session);
     if (!warning.empty()) print_warning(warning);
   }
   session->start();
   return session;
+}
+
+}  // namespace
+
+std::unique_ptr<Session> open_session(const SessionOptions& options) {
+  return open_checked(options, [](Session& session) { return warning_about(check_drafter(session)); });
+}
+
+std::unique_ptr<Session> open_drafting_session(const SessionOptions& options) {
+  return open_checked(options, [](Session& session) {
+    const DrafterCheck check = check_drafter(session, 0);
+    refuse_if_blind(check);
+    return warning_about(check);
+  });
 }
 
 void note_ignored_options(const Session& session, const SamplingParams& sampling) {

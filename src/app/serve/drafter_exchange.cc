@@ -7,13 +7,6 @@
 #include "session/drafter_check.h"
 
 namespace ashlar {
-namespace {
-
-// Its record is of the traffic, and the self-test's texts may be unlike that: less than this is damage.
-constexpr double kLeastFirstRate = 0.05;
-constexpr int64_t kFewestSteps = 6;
-
-}  // namespace
 
 DrafterExchange::DrafterExchange(Session& session, std::filesystem::path learnt)
     : session_(session),
@@ -36,14 +29,8 @@ Engine& DrafterExchange::change() {
   DecoderSpec spec = spec_;
   spec.drafter = learnt_;
   spec.method = method_of_drafter(learnt_);
-  if (session_.options().self_test) {
-    const DrafterCheck check = check_drafter(session_, spec, 0);
-    if (check.steps >= kFewestSteps && check.first_rate() < kLeastFirstRate) {
-      throw Error("drafter", learnt_.string() + ": predicts nothing: its first draft was accepted in " +
-                                 std::to_string(check.first_accepted) + " of " + std::to_string(check.steps) +
-                                 " steps of the self-test");
-    }
-  }
+  // Its record is of the traffic, and the self-test's texts may be unlike that: little is no fault.
+  if (session_.options().self_test) refuse_if_blind(check_drafter(session_, spec, 0));
   Engine& engine = session_.start(spec);
   // Requests are checked against what the server said at its start.
   if (engine.max_positions() < positions_) {

@@ -19,6 +19,7 @@
 #include "io/weights/weights_mark.h"
 #include "server/page/page.h"
 #include "server/service/routes/routes.h"
+#include "session/drafter_check.h"
 #include "train/capture/hidden_file.h"
 #include "train/run/drafter_design.h"
 
@@ -119,7 +120,7 @@ struct ServerProgram::Impl {
     for (bool undone = true; undone && may_replace(learnt);) {
       options.session.drafter = learnt.string();
       try {
-        return open_session(options.session);
+        return open_drafting_session(options.session);
       } catch (const std::exception& error) {
         check_model();  // which may be what is wrong
         undone = set_aside(learnt, message_of(error));

@@ -126,22 +126,28 @@ TEST_F(IdleLearningTest, UsesABetterDrafterAndComesBackFromADamagedOne) {
   EXPECT_TRUE(ask_until(drafts));  // there is one again
 }
 
-// One that won and was never tried: the server starts with the one before it, or with the one that it was asked for.
+// One that won and was never tried, cut off or all zeros: the server starts with the one before it, or with the one
+// that it was asked for.
 TEST_F(IdleLearningTest, StartsWithoutADamagedDrafter) {
   const fs::path previous = DurableFolder::previous(learnt_);
-  for (const bool replaced : {false, true}) {
+  for (const auto& [replaced, blind] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
     fs::create_directories(traffic_);
     for (const fs::path& folder : {learnt_, previous}) {
       if (folder == previous && !replaced) continue;
       fs::copy(kModels / "pebble-11m-dflash", folder);
       fs::permissions(folder / "model.safetensors", fs::perms::owner_write, fs::perm_options::add);
     }
-    fs::resize_file(learnt_ / "model.safetensors", 1000);
+    if (blind) {
+      std::fstream weights(learnt_ / "model.safetensors", std::ios::binary | std::ios::in | std::ios::out);
+      weights.seekp(100'000) << std::string(3'700'000, '\0');
+    } else {
+      fs::resize_file(learnt_ / "model.safetensors", 1000);
+    }
     if (replaced) std::ofstream(previous / DurableFolder::kMark);
     program_.emplace(options("exit 1"));
     answers();
     EXPECT_GT(metric("vllm:spec_decode_num_accepted_tokens_total"), 0);
-    EXPECT_EQ(fs::file_size(DurableFolder::rejected(learnt_) / "model.safetensors"), 1000U);
+    EXPECT_TRUE(fs::exists(DurableFolder::rejected(learnt_) / "model.safetensors"));
     EXPECT_EQ(fs::exists(learnt_), replaced);
     program_.reset();
     fs::remove_all(traffic_);
