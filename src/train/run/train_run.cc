@@ -249,6 +249,7 @@ bool TrainRun::save_is_due(int64_t saved_step, int64_t saved_ns) const {
   if (options_.checkpoint_every > 0) return progress_.step - saved_step >= options_.checkpoint_every;
   return now_ns() - saved_ns >= kSaveNs;
 }
+  std::filesystem::create_directories(options_.output);
 
 bool TrainRun::run(TrainListener& listener, const std::function<bool()>& stop) {
   std::filesystem::create_directories(options_.output);
