@@ -100,10 +100,12 @@ TEST(AmxEmulated, QuantisedGatedMlpIsNearExactOne) {
 // The portable device with products of groups on emulated tiles.
 TEST(AmxEmulated, GroupedProductsAreThoseOfRoundedRows) {
   cpu::Kernels kernels = cpu::portable_kernels();
-  kernels.groups8 = {emulated::grouped_tile_linear<8>, emulated::kTileRows, 1, emulated::packed_group_bytes,
+  kernels.groups8 = {emulated::multiply_groups<8>, emulated::kTileRows, 1, emulated::packed_group_bytes,
                      emulated::pack_groups<8>};
-  kernels.groups4 = {emulated::grouped_tile_linear<4>, emulated::kTileRows, 1, emulated::packed_group_bytes,
+  kernels.groups4 = {emulated::multiply_groups<4>, emulated::kTileRows, 1, emulated::packed_group_bytes,
                      emulated::pack_groups<4>};
+  kernels.groups8.pack_several = emulated::wide_pack<8>;
+  kernels.groups4.pack_several = emulated::wide_pack<4>;
   std::mt19937 random(23);
   for (const auto& [kept, bits] : {std::pair{KeptWeights::kInt8, 8}, {KeptWeights::kInt4, 4}}) {
     cpu::CpuOps ops(kernels, 1, KvDType::kBF16, kept);

@@ -150,6 +150,20 @@ inline void split_nibbles(const std::byte* pairs, std::byte* bytes) {
   }
 }
 
+/// A tile of bf16 out of a group's numbers, of 8 bits times 2^24.
+template <int kBits>
+void widen_pairs(const std::byte* weights, uint16_t* tile) {
+  for (int i = 0; i < 32; ++i) {
+    for (int c = 0; c < kBlockColumns; ++c) {
+      const int at = (i % (kBits == 4 ? 16 : 32)) / 4 * 64 + c * 4 + i % 4;
+      const int byte = static_cast<int>(weights[at]);
+      const int nibble = i < 16 ? byte & 15 : byte >> 4;
+      const float number = kBits == 4 ? static_cast<float>(nibble) : static_cast<float>(static_cast<int8_t>(byte));
+      tile[i / 2 * 32 + c * 2 + i % 2] = to_bf16(kBits == 4 ? number : number * (1 << 24)).bits;
+    }
+  }
+}
+
 // clang-format off
 #include "device/cpu/linear/amx_linear.inc"
 #include "device/cpu/linear/e4m3_amx.inc"
@@ -158,6 +172,7 @@ inline void split_nibbles(const std::byte* pairs, std::byte* bytes) {
 #include "device/cpu/quant/grouped_rows.inc"
 #include "device/cpu/quant/grouped_parts.inc"
 #include "device/cpu/quant/grouped_amx.inc"
+#include "device/cpu/quant/grouped_tiles.inc"
 #include "device/cpu/isa/rowwise.inc"
 #include "device/cpu/linear/amx_activation.inc"
 #include "device/cpu/linear/amx_gated.inc"
@@ -177,9 +192,17 @@ void pack_groups(const float* x, int64_t stride, int32_t rows, int32_t k, void* 
   }
 }
 
+/// Of either form of rows.
 inline int64_t packed_group_bytes(int32_t k) {
   const int64_t depth = grouped_depth(k);
-  return kGroupedRows * (2 * depth + depth / kGroup * static_cast<int64_t>(sizeof(RowGroup)));
+  return kGroupedRows * (2 * depth + depth / kGroup * static_cast<int64_t>(sizeof(RowGroup))) + wide_packed_bytes(k);
+}
+
+/// A single block multiplies bytes, several bf16: to the same bits.
+template <int kBits>
+void multiply_groups(const LinearCall& call) {
+  if (call.blocks > 1) return wide_linear<kBits>(call);
+  grouped_tile_linear<kBits>(call);
 }
 
 }  // namespace ashlar::cpu::amx_emulated

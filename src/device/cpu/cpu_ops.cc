@@ -101,12 +101,13 @@ void CpuOps::pack_block(const LinearKernels& kernels, const LinearCall& call, in
                         std::byte* to) {
   const int32_t rows = call.block_row(block + 1) - call.block_row(block);
   const float* from = call.x + call.block_row(block) * call.x_stride;
-  if (call.norm == nullptr) return kernels.pack(from, call.x_stride, rows, call.k, to);
+  const auto pack = call.blocks > 1 && kernels.pack_several != nullptr ? kernels.pack_several : kernels.pack;
+  if (call.norm == nullptr) return pack(from, call.x_stride, rows, call.k, to);
   float* normed = packed_rows_[static_cast<size_t>(worker)].normed.floats(int64_t{kernels.block_rows} * call.k);
   for (int32_t r = 0; r < rows; ++r) {
     kernels_.rms_norm(from + r * call.x_stride, call.norm, call.eps, call.k, normed + int64_t{r} * call.k);
   }
-  kernels.pack(normed, call.k, rows, call.k, to);
+  pack(normed, call.k, rows, call.k, to);
 }
 
 bool CpuOps::packs_own(const LinearCall& call, int32_t worker) const {

@@ -20,6 +20,7 @@ namespace amx {
 #include "device/cpu/quant/quantised_rows.inc"
 #include "device/cpu/quant/amx_quantised.inc"
 #include "device/cpu/quant/grouped_rows.inc"
+#include "device/cpu/quant/grouped_parts.inc"
 // clang-format on
 
 ASHLAR_INLINE F load_half(const uint16_t* p) {
@@ -37,8 +38,11 @@ ASHLAR_INLINE void split_nibbles(const std::byte* pairs, std::byte* bytes) {
   }
 }
 
+#include "device/cpu/quant/widen_pairs_avx512.inc"
+
 // clang-format off
 #include "device/cpu/quant/grouped_amx.inc"
+#include "device/cpu/quant/grouped_tiles.inc"
 #include "device/cpu/isa/rowwise.inc"
 #include "device/cpu/linear/amx_activation.inc"
 #include "device/cpu/linear/amx_gated.inc"
@@ -78,11 +82,13 @@ inline void fetching_store_value(const float* v, int32_t head_dim, int32_t token
   store_value(v, head_dim, token, values);
 }
 
-/// A few rows of a block are quicker without tiles, and get the same bits.
+/// A few rows are quicker without tiles and a single block without widening, and get the same bits.
 template <int kBits>
 void grouped_linear(const LinearCall& call) {
   constexpr int32_t kFewRows = 4;
-  if (call.rows > kFewRows * call.blocks) {
+  if (call.blocks > 1) {
+    wide_linear<kBits>(call);
+  } else if (call.rows > kFewRows) {
     grouped_tile_linear<kBits>(call);
   } else {
     vnni_grouped_kernels(kBits).run(call);
@@ -91,10 +97,17 @@ void grouped_linear(const LinearCall& call) {
   fetch_next(static_cast<const char*>(call.weight) + call.panels * (kPanelColumns / kBlockColumns) * stream);
 }
 
+inline int64_t grouped_packed_bytes(int32_t k) {
+  const int64_t single = vnni_grouped_kernels(8).packed_bytes(k), several = wide_packed_bytes(k);
+  return single > several ? single : several;
+}
+
 template <int kBits>
 LinearKernels grouped_kernels() {
-  LinearKernels kernels = vnni_grouped_kernels(kBits);  // which pack rows alike
+  LinearKernels kernels = vnni_grouped_kernels(kBits);  // which pack the rows of a single block alike
   kernels.run = grouped_linear<kBits>;
+  kernels.packed_bytes = grouped_packed_bytes;
+  kernels.pack_several = wide_pack<kBits>;
   return kernels;
 }
 

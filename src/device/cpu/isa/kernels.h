@@ -112,6 +112,8 @@ struct LinearKernels {
   /// What Kernels::finish does, to columns [column, column + head_dim), multiples of 64, of a row of a block as pack
   /// would leave it; null likewise.
   void (*finish_packed)(const float* state, int32_t head_dim, int32_t row, int32_t column, std::byte* packed) = nullptr;
+  /// What pack does to the blocks of a call that has several, where run wants them otherwise; null: the same.
+  void (*pack_several)(const float* x, int64_t stride, int32_t rows, int32_t k, void* packed) = nullptr;
 };
 
 /// out[r][i] = silu(products[r][i]) * products[r][kGateColumns + i] for i < columns <= kGateColumns.
