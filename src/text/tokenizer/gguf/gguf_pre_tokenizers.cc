@@ -39,6 +39,20 @@ constexpr const char* kDeepseekCoder = R"({"type": "Sequence", "pretokenizers": 
   {"type": "Split", "behavior": "Isolated", "pattern": {"Regex": "[一-龥ࠀ-一가-퟿]+"}},
   {"type": "Digits", "individual_digits": true},
   {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]})";
+// The letters are an older list of those with a case.
+constexpr const char* kDeepseekLlm = R"({"type": "Sequence", "pretokenizers": [
+  {"type": "Split", "behavior": "Isolated", "pattern": {"Regex": "[\\r\\n]"}},
+  {"type": "Split", "behavior": "Isolated", "pattern": {"Regex":
+    "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+"}},
+  {"type": "Split", "behavior": "Isolated", "pattern": {"Regex": "\\s?[!-/:-~！-／：-～‘-‟　-。]+"}},
+  {"type": "Split", "behavior": "Isolated", "pattern": {"Regex": "\\s+$"}},
+  {"type": "Split", "behavior": "Isolated", "pattern": {"Regex": "[一-龥ࠀ-一가-퟿]+"}},
+  {"type": "Digits", "individual_digits": false},
+  {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]})";
+constexpr const char* kSeedCoder = R"({"type": "Sequence", "pretokenizers": [
+  {"type": "Split", "behavior": "Isolated", "pattern": {"Regex":
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
+  {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]})";
 constexpr const char* kFalcon = R"({"type": "Sequence", "pretokenizers": [
   {"type": "Split", "behavior": "Isolated", "pattern": {"Regex": "[\\p{P}\\$\\+<=>\\^~\\|`]+"}},
   {"type": "Split", "behavior": "Isolated", "pattern": {"Regex":
@@ -50,10 +64,13 @@ constexpr GgufPreTokenizer kPreTokenizers[] = {
     {.name = "gpt-2", .steps = kByteLevel},
     {.name = "olmo", .steps = kByteLevel},
     {.name = "mpt", .steps = kByteLevel},
+    {.name = "mellum", .steps = kByteLevel},
+    {.name = "a.x-4.0", .steps = kByteLevel},
     {.name = "smollm", .steps = kDigitsThenByteLevel},
     {.name = "starcoder", .steps = kDigitsThenByteLevel},
     {.name = "refact", .steps = kDigitsThenByteLevel},
     {.name = "command-r", .steps = kDigitsThenByteLevel},
+    {.name = "minerva-7b", .steps = kDigitsThenByteLevel},
     {.name = "llama-bpe", .steps = kLlama3, .ignore_merges = true, .adds_bos = true},
     {.name = "llama3", .steps = kLlama3, .ignore_merges = true, .adds_bos = true},
     {.name = "llama-v3", .steps = kLlama3, .ignore_merges = true, .adds_bos = true},
@@ -68,6 +85,8 @@ constexpr GgufPreTokenizer kPreTokenizers[] = {
     {.name = "tekken", .steps = kTekken, .ignore_merges = true, .adds_bos = true},
     {.name = "gpt-4o", .steps = kGpt4o},
     {.name = "deepseek-coder", .steps = kDeepseekCoder},
+    {.name = "deepseek-llm", .steps = kDeepseekLlm},
+    {.name = "seed-coder", .steps = kSeedCoder},
     {.name = "falcon", .steps = kFalcon},
 };
 
