@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "decode/chain/chain.h"
 #include "decode/propose/autoregressive.h"
-#include "model/drafters/dflash_repairs.h"
+#include "model/drafters/drafter_repairs.h"
 #include "model/drafters/eagle3.h"
 #include "model/drafters/mtp.h"
 #include "model/drafters/mtp_config.h"
@@ -47,7 +47,7 @@ std::unique_ptr<DraftHead> load_mtp(const Model& model, const DecoderSpec& spec)
 }
 
 std::unique_ptr<DraftHead> load_eagle3(const Model& model, const DecoderSpec& spec) {
-  return Eagle3Head::load(model, spec.drafter);
+  return spec.eagle3_config ? Eagle3Head::load(model, *spec.eagle3_config) : Eagle3Head::load(model, spec.drafter);
 }
 
 std::unique_ptr<Proposer> simulated(std::unique_ptr<Proposer> proposer, const DecoderSpec& spec) {
@@ -86,21 +86,35 @@ std::unique_ptr<Decoder> make_dflash(Model& model, const DecoderSpec& spec) {
   check_autoregressive(model);
   branches_for(model, spec);
   auto drafter =
-      spec.drafter_config ? DflashDrafter::load(model, *spec.drafter_config) : DflashDrafter::load(model, spec.drafter);
+      spec.dflash_config ? DflashDrafter::load(model, *spec.dflash_config) : DflashDrafter::load(model, spec.drafter);
   return std::make_unique<ChainDecoder>(
       model, simulated(std::make_unique<DflashProposer>(std::move(drafter), model.ops(), spec.dflash), spec),
       spec.ngram);
 }
 
-std::vector<DrafterRepair> repair_dflash(const Model& model, const DecoderSpec& spec,
-                                         std::span<const int32_t> mask_tokens) {
+template <class Config>
+std::vector<DrafterRepair> repairs_of(const Config& config, std::optional<Config> DecoderSpec::*member,
+                                      const Model& model, const DecoderSpec& spec,
+                                      std::span<const int32_t> mask_tokens) {
   std::vector<DrafterRepair> repairs;
-  for (DflashRepair& repair : usual_repairs(read_dflash_config(spec.drafter), model.config(), mask_tokens)) {
+  for (ConfigRepair<Config>& repair : usual_repairs(config, model.config(), mask_tokens)) {
     DecoderSpec repaired = spec;
-    repaired.drafter_config = std::move(repair.config);
-    repairs.push_back({std::move(repair.what), std::move(repaired)});
+    repaired.*member = std::move(repair.config);
+    repairs.push_back({std::move(repair.setting), std::move(repair.what), std::move(repaired)});
   }
   return repairs;
+}
+
+std::vector<DrafterRepair> repair_dflash(const Model& model, const DecoderSpec& spec,
+                                         std::span<const int32_t> mask_tokens) {
+  return repairs_of(read_dflash_config(spec.drafter), &DecoderSpec::dflash_config, model, spec, mask_tokens);
+}
+
+std::vector<DrafterRepair> repair_eagle3(const Model& model, const DecoderSpec& spec,
+                                         std::span<const int32_t> mask_tokens) {
+  Eagle3Config config = read_eagle3_config(spec.drafter);
+  fit_to_target(config, model.config());
+  return repairs_of(config, &DecoderSpec::eagle3_config, model, spec, mask_tokens);
 }
 
 size_t bytes_of_dflash(const Model& model, const DecoderSpec& spec) {
@@ -121,7 +135,7 @@ constexpr Method kMethods[] = {
     {"ngram", make_ngram},
     {"dflash", make_dflash, bytes_of_dflash, repair_dflash},
     {"mtp", make_autoregressive_drafter<load_mtp>, bytes_of_head<load_mtp>},
-    {"eagle3", make_autoregressive_drafter<load_eagle3>, bytes_of_head<load_eagle3>},
+    {"eagle3", make_autoregressive_drafter<load_eagle3>, bytes_of_head<load_eagle3>, repair_eagle3},
     {"block-diffusion", make_block},
 };
 

@@ -15,6 +15,7 @@
 #include "decode/drafters.h"
 #include "decode/propose/ngram_drafts.h"
 #include "decode/propose/simulated_drafts.h"
+#include "model/drafters/eagle3_config.h"
 #include "model/model.h"
 
 namespace ashlar {
@@ -27,7 +28,8 @@ struct DecoderSpec {
   BlockOptions block = {};
   NgramUse ngram = NgramUse::kWherePaying;  ///< for methods that draft
   int32_t ngram_width = 16;  ///< most rows of a span whose drafts are n-gram drafts, where nothing else drafts
-  std::optional<DflashConfig> drafter_config = {};  ///< instead of what the folder's config.json says
+  std::optional<DflashConfig> dflash_config = {};  ///< instead of what the folder's config.json says, or the file's
+  std::optional<Eagle3Config> eagle3_config = {};  ///< the same for that kind
   std::shared_ptr<const SimulatedDrafts> simulated =
       {};                                   ///< drafts of a wished quality, for timing; null: the drafter's own
   std::vector<int32_t> hidden_layers = {};  ///< after which requests may ask for hidden states; empty: none are kept
@@ -44,7 +46,8 @@ int64_t drafter_bytes_read(const Model& model, const DecoderSpec& spec);
 
 /// What else a drafter's configuration could have meant, tried where it drafts badly.
 struct DrafterRepair {
-  std::string what;  ///< what would have to be different, in the words of its config.json
+  std::string setting;  ///< the key that would have to be different
+  std::string what;     ///< what would have to be different, in the words of its config.json
   DecoderSpec spec;
 };
 

@@ -42,8 +42,8 @@ DrafterCheck run_check(Session& session, DecoderSpec spec) {
   }
   // Drafts in every step: a width chosen by speed may well be one.
   if (spec.dflash.width == 0) {
-    const int32_t most = spec.drafter_config ? spec.drafter_config->max_width()
-                                             : drafter_facts(spec.drafter, session.config(), spec.dflash, 1).max_width;
+    const int32_t most = spec.dflash_config ? spec.dflash_config->max_width()
+                                            : drafter_facts(spec.drafter, session.config(), spec.dflash, 1).max_width;
     spec.dflash.width = std::min(most, kWidth);
   }
   spec.dflash.branches = 0;  // the record is of chains

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "io/mapped_file.h"
-#include "model/drafters/drafter_config.h"
 #include "model/drafters/gguf_drafter.h"
 #include "model/drafters/head_config.h"
 
@@ -50,8 +49,7 @@ void read_zlab(const JsonFields& fields, DflashConfig& config) {
   const JsonFields& holder = fields.has("block_size") ? fields : variant;
   config.block_size = static_cast<int32_t>(holder.integer("block_size", 2, kMaxBlock));
   config.mask_id = static_cast<int32_t>(variant.integer("mask_token_id", 0, config.vocab - 1));
-  config.aux_layers =
-      variant.integers("target_layer_ids", 0, config.target_layers > 0 ? config.target_layers - 1 : 1000);
+  config.aux_layers = read_layer_ids(variant, config.ids.key, config.ids.first, config.target_layers);
   config.embedding_scale = static_cast<float>(variant.number("input_embedding_scale", -kMaxScale, kMaxScale, 1.0));
   config.output_multiplier = static_cast<float>(variant.number("output_multiplier", -kMaxScale, kMaxScale, 1.0));
   config.softcap = static_cast<float>(variant.number("final_logit_softcapping", 0.0, kMaxScale, 0.0));
@@ -84,7 +82,8 @@ void read_speculators(const JsonFields& fields, DflashConfig& config) {
   config.mask_id = static_cast<int32_t>(fields.integer("mask_token_id", 0, config.vocab - 1));
   config.sample_from_anchor = fields.boolean("sample_from_anchor", false);
   config.own_vocabulary = true;
-  for (const int32_t id : fields.integers("aux_hidden_state_layer_ids", 1, 1000)) config.aux_layers.push_back(id - 1);
+  config.ids = {"aux_hidden_state_layer_ids", 1};
+  config.aux_layers = read_layer_ids(fields, config.ids.key, config.ids.first, 0);
   read_head(fields, fields, MissingValues::kSpeculatorsDefaults, config);
   // Heads that convolve are trained to look both ways.
   const bool non_causal = fields.boolean("sliding_window_non_causal", config.stack.block_conv.has_value());
@@ -139,6 +138,7 @@ DflashConfig read_dflash_config(const std::filesystem::path& folder) {
     read_zlab(fields, config);
     use_gguf_layers(folder, "dflash", config.stack);
     config.names = names_of_gguf_drafter();
+    config.ids = kGgufLayerIds;
   } else if (fields.has("dflash_config") || is_flat(root)) {
     config.target_layers = static_cast<int32_t>(fields.integer("num_target_layers", 1, 1000));
     read_zlab(fields, config);

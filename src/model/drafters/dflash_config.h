@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/config.h"
+#include "model/drafters/drafter_config.h"
 
 namespace ashlar {
 
@@ -57,7 +58,8 @@ struct DflashConfig {
   std::filesystem::path folder;     ///< or GGUF file
   int32_t block_size = 0;           ///< last token included
   std::vector<int32_t> aux_layers;  ///< target layers whose output feeds the drafter, in the order of fc's columns
-  int32_t target_layers = 0;        ///< 0: not stated
+  LayerIds ids = {"target_layer_ids", 0};  ///< how the file says which
+  int32_t target_layers = 0;               ///< 0: not stated
   int32_t target_hidden = 0;
   int32_t vocab = 0;        ///< of the target
   int32_t draft_vocab = 0;  ///< of the drafter's own head; vocab if it has none

@@ -9,6 +9,12 @@
 #include "model/gguf/gguf_keys.h"
 
 namespace ashlar {
+namespace {
+
+constexpr int32_t kMostId = 1000;
+constexpr const char* kEmbeddingCounted = "ids that count the embedding as the first layer are one too high";
+
+}  // namespace
 
 DrafterWords read_drafter_words(const std::filesystem::path& folder, const std::string& kind,
                                 Json (*of_gguf)(const std::filesystem::path& file)) {
@@ -26,6 +32,20 @@ DrafterWords read_drafter_words(const std::filesystem::path& folder, const std::
   return {root, path.string()};
 }
 
+std::vector<int32_t> read_layer_ids(const JsonFields& fields, const std::string& key, int32_t first, int32_t layers) {
+  const int32_t last = layers > 0 ? first + layers - 1 : kMostId;
+  const auto one_lower_fits = [&](const Json& id) { return id.is_number_integer() && id > first && id <= last + 1; };
+  const auto is_beyond = [&](const Json& id) { return id == last + 1; };
+  if (layers > 0 && fields.has(key) && std::ranges::all_of(fields.raw(key), one_lower_fits) &&
+      std::ranges::any_of(fields.raw(key), is_beyond)) {
+    fields.fail(key, "a list of integers from " + std::to_string(first) + " to " + std::to_string(last) + " (" +
+                         kEmbeddingCounted + ")");
+  }
+  std::vector<int32_t> indices = fields.integers(key, first, last);
+  for (int32_t& id : indices) id -= first;
+  return indices;
+}
+
 void use_gguf_layers(const std::filesystem::path& file, const std::string& architecture, StackConfig& stack) {
   const Checkpoint checkpoint(file);
   const GgufKeys keys(checkpoint.gguf()->files().front(), architecture);
@@ -40,9 +60,9 @@ DrafterFit::DrafterFit(const std::filesystem::path& drafter, const ModelConfig& 
                              target.folder.string() + " fills masked blocks: it works without a drafter");
 }
 
-void DrafterFit::fail(const std::string& what, int64_t wants, int64_t has) const {
+void DrafterFit::fail(const std::string& what, int64_t wants, int64_t has, const std::string& hint) const {
   throw Error("drafter", drafter_.string() + " was not made for " + target_.folder.string() + ": it expects " + what +
-                             " " + std::to_string(wants) + ", the model has " + std::to_string(has));
+                             " " + std::to_string(wants) + ", the model has " + std::to_string(has) + hint);
 }
 
 void DrafterFit::expect(const std::string& what, int64_t wants, int64_t has) const {
@@ -50,8 +70,13 @@ void DrafterFit::expect(const std::string& what, int64_t wants, int64_t has) con
 }
 
 void DrafterFit::expect_states(std::span<const int32_t> aux_layers, int32_t hidden) const {
-  const int32_t deepest = *std::ranges::max_element(aux_layers);
-  if (deepest >= target_.stack.n_layers) fail("a target layer with index", deepest, target_.stack.n_layers);
+  const auto [first, last] = std::ranges::minmax(aux_layers);
+  const int32_t layers = target_.stack.n_layers;
+  const bool one_lower_fits = first > 0 && last == layers;
+  if (last >= layers) {
+    fail("a target layer with index", last, layers,
+         one_lower_fits ? std::string(" (layer ") + kEmbeddingCounted + ")" : "");
+  }
   expect("a hidden size of", hidden, target_.stack.hidden);
 }
 

@@ -25,10 +25,13 @@ std::vector<std::string> name_layers(const WeightBinder& binder, const std::stri
 }  // namespace
 
 std::unique_ptr<Eagle3Head> Eagle3Head::load(const Model& target, const std::filesystem::path& folder) {
-  Eagle3Config config = read_eagle3_config(folder);
+  return load(target, read_eagle3_config(folder));
+}
+
+std::unique_ptr<Eagle3Head> Eagle3Head::load(const Model& target, Eagle3Config config) {
   fit_to_target(config, target.config());
-  check_rope_size(folder, config.stack, target.max_positions());
-  const Checkpoint checkpoint(folder);
+  check_rope_size(config.folder, config.stack, target.max_positions());
+  const Checkpoint checkpoint(config.folder);
   WeightBinder binder(target.ops(), checkpoint, Products::kPropose);
   std::unique_ptr<Eagle3Head> head(new Eagle3Head(target, std::move(config), binder));
   binder.finish();

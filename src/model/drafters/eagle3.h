@@ -17,6 +17,8 @@ class Eagle3Head final : public DraftHead {
  public:
   /// Loads the folder and checks that it fits `target`, which must outlive this.
   static std::unique_ptr<Eagle3Head> load(const Model& target, const std::filesystem::path& folder);
+  /// The weights of `config.folder` as `config` says.
+  static std::unique_ptr<Eagle3Head> load(const Model& target, Eagle3Config config);
 
   std::span<const AuxLayer> aux_layers() const override { return aux_layers_; }
   int32_t aux_width() const override { return config_.aux_width(); }

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "io/mapped_file.h"
-#include "model/drafters/drafter_config.h"
 #include "model/drafters/gguf_drafter.h"
 
 namespace ashlar {
@@ -27,9 +26,10 @@ bool names_eagle3(const Json& root) {
 }
 
 // `first`: the id of what the target's first layer leaves.
-void read_layer_ids(const JsonFields& fields, int32_t first, Eagle3Config& config) {
+void read_aux_layers(const JsonFields& fields, int32_t first, Eagle3Config& config) {
   if (!fields.has(kLayerIds)) return;
-  for (const int32_t id : fields.integers(kLayerIds, first, 1000)) config.aux_layers.push_back(id - first);
+  config.aux_layers = read_layer_ids(fields, kLayerIds, first, 0);
+  config.ids = {kLayerIds, first};
   if (config.aux_layers.empty() || config.aux_layers.size() > 64) fields.fail(kLayerIds, "1 to 64 layers");
 }
 
@@ -89,16 +89,17 @@ Eagle3Config read_eagle3_config(const std::filesystem::path& folder) {
   read_switches(fields, config);
   read_mask(fields, config);
   // The file's own ids count what enters a layer, as vLLM does, those of eagle_config what leaves it, as SGLang does.
-  read_layer_ids(fields, 1, config);
+  read_aux_layers(fields, 1, config);
   if (fields.has("eagle_config")) {
     const JsonFields own = fields.object("eagle_config");
     if (!own.boolean("use_aux_hidden_state", true)) own.fail("use_aux_hidden_state", "true");
-    if (config.aux_layers.empty()) read_layer_ids(own, 0, config);
+    if (config.aux_layers.empty()) read_aux_layers(own, 0, config);
   }
   if (from_gguf) {
     use_gguf_layers(folder, "eagle3", config.stack);
     config.stack.names.interleaved_heads = true;  // as files of the architecture llama
     config.names = names_of_gguf_drafter();
+    config.ids = kGgufLayerIds;
   }
   return config;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/config.h"
+#include "model/drafters/drafter_config.h"
 
 namespace ashlar {
 
@@ -17,6 +18,7 @@ struct Eagle3Config {
   /// Target layers after which hidden states are read, in the order of fc's columns; empty: the usual ones, which
   /// follow from how many the target has.
   std::vector<int32_t> aux_layers;
+  LayerIds ids = {"eagle_aux_hidden_state_layer_ids", 1};  ///< how the file says which
   int32_t target_hidden = 0;
   int32_t vocab = 0;             ///< of the target
   int32_t draft_vocab = 0;       ///< of the head

@@ -8,6 +8,7 @@
 
 #include "io/json.h"
 #include "model/binding/tensor_names.h"
+#include "model/drafters/drafter_config.h"
 
 namespace ashlar {
 
@@ -20,6 +21,9 @@ Json words_of_gguf_dflash(const std::filesystem::path& file);
 
 /// The same of an EAGLE-3 drafter, in the original form.
 Json words_of_gguf_eagle3(const std::filesystem::path& file);
+
+/// What the metadata themselves say of the layers that are read.
+inline const LayerIds kGgufLayerIds = {"target_layers", 1};
 
 /// Names of tensors in such files, and of those in a layer.
 DrafterNames names_of_gguf_drafter();

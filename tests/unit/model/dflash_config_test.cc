@@ -98,6 +98,8 @@ TEST(DflashConfig, RefusesBadZlabConfigs) {
   refuse(nested(R"({"target_layer_ids":[]})"), {"no target layers"});
   refuse(nested(R"({"target_layer_ids":[6]})"), {"target_layer_ids", "0 to 5"});
   refuse(nested(R"({"target_layer_ids":[-1]})"), {"target_layer_ids", "0 to 5"});
+  const char* const usual = "ids that count the embedding as the first layer are one too high";
+  refuse(nested(R"({"target_layer_ids":[2,4,6]})"), {"target_layer_ids", "0 to 5", usual, "found [2,4,6]"});
   refuse(nested(R"({"target_layer_ids":3})"), {"target_layer_ids", "a list"});
   refuse(nested(R"({"input_embedding_scale":"2"})"), {"input_embedding_scale", "a number"});
   refuse(nested(R"({"output_multiplier":1e300})"), {"output_multiplier", "a number from"});
@@ -192,6 +194,9 @@ TEST_F(Fit, RefusesAnotherDepth) {
   drafter_.target_layers = 0;
   drafter_.aux_layers = {7, 2};
   refuse({"target layer", "7"});
+  target_.stack.n_layers = 6;  // of a form whose file does not say how many there are
+  drafter_.aux_layers = {2, 6};
+  refuse({"index 6", "has 6 (layer ids that count the embedding as the first layer are one too high)"});
 }
 
 class DrafterLoading : public ::testing::Test {

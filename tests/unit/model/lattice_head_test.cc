@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "model/drafters/dflash_repairs.h"
+#include "model/drafters/drafter_repairs.h"
 #include "unit/model/head_json.h"
 
 namespace ashlar::testing {
@@ -97,7 +97,7 @@ TEST_F(LatticeLoading, TakesAWholeCheckpointAndNoOther) {
 // What the self-test tries anew where few drafts are accepted: never what the head has no places for.
 TEST_F(LatticeLoading, IsMadeForOneConventionOfSlots) {
   const auto other_slots = [this](const DflashConfig& config) {
-    return std::ranges::any_of(usual_repairs(config, model_->config(), {}), [&](const DflashRepair& repair) {
+    return std::ranges::any_of(usual_repairs(config, model_->config(), {}), [&](const auto& repair) {
       return repair.config.sample_from_anchor != config.sample_from_anchor;
     });
   };
