@@ -233,6 +233,7 @@ void TrainRun::check_replicas() const {
 // The state first: a kill between the two leaves a drafter that is older than the state, or none, which run() mends.
 void TrainRun::save() {
   check_replicas();
+  std::filesystem::create_directories(options_.output);
   save_train_state(options_.output / kState, parameters(), progress_);
   write_drafter();
 }
@@ -249,7 +250,6 @@ bool TrainRun::save_is_due(int64_t saved_step, int64_t saved_ns) const {
   if (options_.checkpoint_every > 0) return progress_.step - saved_step >= options_.checkpoint_every;
   return now_ns() - saved_ns >= kSaveNs;
 }
-  std::filesystem::create_directories(options_.output);
 
 bool TrainRun::run(TrainListener& listener, const std::function<bool()>& stop) {
   std::filesystem::create_directories(options_.output);
