@@ -229,11 +229,16 @@ bool capture_states(const Session& session, const DocumentSet& documents, const 
   {
     const InterruptScope interruptible(InterruptScope::Signals::kInterruptAndTerminate);
     Progress progress("capturing", all);
-    done = capture_documents(session.model(), documents, HiddenStore(options.hidden_states, layout),
-                             longest_of(options, session), [&](int64_t now) {
-                               progress.update(now);
-                               return !InterruptScope::requested();
-                             });
+    done = capture_documents(
+        session.model(), documents, HiddenStore(options.hidden_states, layout), longest_of(options, session),
+        [&](int64_t now) {
+          progress.update(now);
+          return !InterruptScope::requested();
+        },
+        [&](const std::string& what) {
+          progress.hide();
+          print_warning(what + "; it is made anew");
+        });
   }
   if (done == all) {
     print_note("all are there; the same command without --capture trains on them");

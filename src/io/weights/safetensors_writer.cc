@@ -6,9 +6,11 @@
 
 #include "base/bf16.h"
 #include "base/check.h"
+#include "base/content_hash.h"
 #include "base/error.h"
 #include "io/durable_file.h"
 #include "io/json.h"
+#include "io/weights/hashed_file.h"
 
 namespace ashlar {
 namespace {
@@ -16,6 +18,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr size_t kPiece = 1 << 16;  // numbers that are rounded at a time
+
+using Sink = std::function<void(std::span<const std::byte> bytes)>;
 
 size_t count_of(const TensorToWrite& tensor) {
   size_t n = 1;
@@ -68,33 +72,33 @@ std::string header_of(std::span<const TensorToWrite> tensors, const std::map<std
   return text;
 }
 
-void write_rounded(DurableFile& file, std::span<const float> values) {
+void write_rounded(const Sink& out, std::span<const float> values) {
   std::vector<BFloat16> piece;
   while (!values.empty()) {
     const size_t n = std::min(values.size(), kPiece);
     piece.resize(n);
     std::transform(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(n), piece.begin(), to_bf16);
-    file.write(std::as_bytes(std::span(piece)));
+    out(std::as_bytes(std::span(piece)));
     values = values.subspan(n);
   }
 }
 
-void write_values(DurableFile& file, TensorToWrite::Type type, std::span<const float> values) {
+void write_values(const Sink& out, TensorToWrite::Type type, std::span<const float> values) {
   if (type == TensorToWrite::Type::kF32) {
-    file.write(std::as_bytes(values));
+    out(std::as_bytes(values));
   } else {
-    write_rounded(file, values);
+    write_rounded(out, values);
   }
 }
 
-void write_integers(DurableFile& file, const TensorToWrite& tensor) {
-  if (tensor.type == TensorToWrite::Type::kI64) return file.write(std::as_bytes(tensor.integers));
+void write_integers(const Sink& out, const TensorToWrite& tensor) {
+  if (tensor.type == TensorToWrite::Type::kI64) return out(std::as_bytes(tensor.integers));
   std::vector<uint8_t> truths;
   for (const int64_t value : tensor.integers) truths.push_back(value != 0 ? 1 : 0);
-  file.write(std::as_bytes(std::span(truths)));
+  out(std::as_bytes(std::span(truths)));
 }
 
-void write_filled(DurableFile& file, const TensorToWrite& tensor) {
+void write_filled(const Sink& out, const TensorToWrite& tensor) {
   const int64_t cols = std::max<int64_t>(1, tensor.shape.back());
   const int64_t all = static_cast<int64_t>(count_of(tensor)) / cols;
   const int64_t together = std::max<int64_t>(1, static_cast<int64_t>(kPiece) / cols);
@@ -103,7 +107,19 @@ void write_filled(DurableFile& file, const TensorToWrite& tensor) {
     const int64_t rows = std::min(together, all - row);
     piece.resize(static_cast<size_t>(rows * cols));
     tensor.fill(row, rows, piece.data());
-    write_values(file, tensor.type, piece);
+    write_values(out, tensor.type, piece);
+  }
+}
+
+void write_tensors(const Sink& out, std::span<const TensorToWrite> tensors) {
+  for (const TensorToWrite& tensor : tensors) {
+    if (tensor.fill != nullptr) {
+      write_filled(out, tensor);
+    } else if (is_of_integers(tensor)) {
+      write_integers(out, tensor);
+    } else {
+      write_values(out, tensor.type, tensor.values);
+    }
   }
 }
 
@@ -120,16 +136,16 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
                        const std::map<std::string, std::string>& metadata) {
   DurableFile file(path);
   file.write(safetensors_head(path, tensors, metadata));
-  for (const TensorToWrite& tensor : tensors) {
-    if (tensor.fill != nullptr) {
-      write_filled(file, tensor);
-    } else if (is_of_integers(tensor)) {
-      write_integers(file, tensor);
-    } else {
-      write_values(file, tensor.type, tensor.values);
-    }
-  }
+  write_tensors([&](std::span<const std::byte> bytes) { file.write(bytes); }, tensors);
   file.commit();
+}
+
+void write_hashed_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
+                              std::map<std::string, std::string> metadata) {
+  ContentHasher hasher(hash_of_metadata(metadata));
+  write_tensors([&](std::span<const std::byte> bytes) { hasher.add(bytes); }, tensors);
+  metadata[kContentHash] = hex_of(hasher.hash());
+  write_safetensors(path, tensors, metadata);
 }
 
 }  // namespace ashlar

@@ -37,4 +37,9 @@ std::string safetensors_head(const std::filesystem::path& path, std::span<const 
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
+/// The same with a hash of the numbers and of the metadata in the metadata, by which damage is found
+/// (io/weights/hashed_file.h). Every `fill` is called twice for all rows.
+void write_hashed_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
+                              std::map<std::string, std::string> metadata = {});
+
 }  // namespace ashlar

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "device/weights/weight_source.h"
 #include "io/json.h"
+#include "io/weights/hashed_file.h"
 #include "io/weights/safetensors_writer.h"
 
 namespace ashlar {
@@ -57,6 +58,19 @@ int64_t integer_at(const StoredTensor& tensor, size_t i) {
   return value;
 }
 
+// Copies bits. Returns whether all are numbers: an exponent of ones is that of infinity and of what is none.
+template <class Bits, Bits kExponent>
+bool copy_numbers(const std::byte* from, size_t n, std::byte* to) {
+  std::memcpy(to, from, n * sizeof(Bits));
+  bool numbers = true;
+  for (size_t i = 0; i < n; ++i) {
+    Bits bits = 0;
+    std::memcpy(&bits, from + i * sizeof bits, sizeof bits);
+    numbers &= (bits & kExponent) != kExponent;
+  }
+  return numbers;
+}
+
 }  // namespace
 
 std::map<std::string, std::string> metadata_of(const HiddenLayout& layout) {
@@ -78,7 +92,7 @@ void write_hidden_file(const std::filesystem::path& path, std::span<const int32_
     tensor.type = TensorToWrite::Type::kI64;
     tensor.integers = *values;
   }
-  write_safetensors(path, tensors, metadata_of(layout));
+  write_hashed_safetensors(path, tensors, metadata_of(layout));
 }
 
 HiddenFile::HiddenFile(const std::filesystem::path& path, std::span<const int32_t> ids, const HiddenLayout& layout)
@@ -92,6 +106,11 @@ HiddenFile::HiddenFile(const std::filesystem::path& path, std::span<const int32_
     fail_hidden(path, "has no tensor final_hidden, which this --loss needs; capture into another folder with it");
   }
   final_ = &tensor_of(path, file_, kFinal, {n, layout.hidden});
+}
+
+void HiddenFile::check_content() const {
+  const std::string damage = damage_of(file_);
+  if (!damage.empty()) fail_hidden(path_, damage + "; the same command with --capture makes it anew");
 }
 
 void HiddenFile::check_metadata(const HiddenLayout& layout) const {
@@ -132,6 +151,21 @@ void HiddenFile::check_ids(std::span<const int32_t> ids) const {
 
 void HiddenFile::read(const StoredTensor& from, Columns columns, DType type, std::byte* to) const {
   const int64_t rows = from.shape.front();
+  const auto fail_of_row = [&](int64_t row) {
+    fail_hidden(path_, from.name + " has a number of token " + std::to_string(row) +
+                           " that is none; remove the file to have it made anew");
+  };
+  if (from.dtype == (type == DType::kF32 ? "F32" : "BF16")) {  // as ours are: bf16 at 1.9 GB/s instead of 0.7
+    const size_t each = bytes_of(type), n = static_cast<size_t>(columns.n);
+    for (int64_t r = 0; r < rows; ++r, to += n * each) {
+      const std::byte* const row = from.data + static_cast<size_t>(r * columns.of + columns.begin) * each;
+      const bool numbers = type == DType::kF32 ? copy_numbers<uint32_t, 0x7f800000>(row, n, to)
+                                               : copy_numbers<uint16_t, 0x7f80>(row, n, to);
+      if (!numbers) fail_of_row(r);
+    }
+    file_.check_whole();
+    return;
+  }
   const WeightPart part(from.name, *find_scheme(from.dtype), from.data, rows, columns.of);
   std::vector<float> values(static_cast<size_t>(columns.of));
   for (int64_t r = 0; r < rows; ++r) {
@@ -140,9 +174,7 @@ void HiddenFile::read(const StoredTensor& from, Columns columns, DType type, std
       float value = values[static_cast<size_t>(columns.begin + c)];
       BFloat16 rounded{};
       if (type == DType::kBF16) value = to_float(rounded = to_bf16(value));
-      if (!std::isfinite(value))
-        fail_hidden(path_, from.name + " has a number of token " + std::to_string(r) +
-                               " that is none; remove the file to have it made anew");
+      if (!std::isfinite(value)) fail_of_row(r);
       if (type == DType::kF32) {
         std::memcpy(to, &value, sizeof value);
       } else {

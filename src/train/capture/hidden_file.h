@@ -48,6 +48,9 @@ class HiddenFile {
   /// names the file, what was found and what was expected.
   HiddenFile(const std::filesystem::path& path, std::span<const int32_t> ids, const HiddenLayout& layout);
 
+  /// Reads all of it. Throws Error("train", ...) if it is not what was written; files of others say nothing of that.
+  void check_content() const;
+
   /// to: [tokens, layout.width()] of `type`: the auxiliary hidden states, rounded where the file has more bits. Throws
   /// Error("train", ...) if a number is none.
   void read_aux(DType type, std::byte* to) const;

@@ -35,6 +35,7 @@ std::span<const Tensor> StoredHidden::load(std::span<const StoredDocument> docum
     HiddenLayout layout = layout_;
     layout.final_hidden = layout.final_hidden && document.has_final;
     const HiddenFile file(document.path, document.ids, layout);
+    if (checked_.insert(document.path.string()).second) file.check_content();
     const auto rows = static_cast<int32_t>(document.ids.size());
     documents_.push_back(place(file, &HiddenFile::read_aux, rows, layout.width(), next));
     if (final_width == 0) continue;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "model/model.h"
@@ -47,7 +48,8 @@ class StoredHidden {
   StoredHidden(Model& model, HiddenLayout layout) : model_(model), layout_(std::move(layout)) {}
 
   /// Of each document, [ids, layout.width()] in the device's type of activations, until the next call. Returns when
-  /// they are there for whatever uses the device. Throws as HiddenFile does.
+  /// they are there for whatever uses the device. Throws as HiddenFile does, also for a damaged file, which is looked
+  /// for when a path comes for the first time.
   std::span<const Tensor> load(std::span<const StoredDocument> documents);
   /// Of each document of the last call, [ids, hidden], if the layout has it.
   std::span<const Tensor> final_hidden() const { return finals_; }
@@ -61,6 +63,7 @@ class StoredHidden {
   std::unique_ptr<Buffer> storage_;  // of the documents of a call, one after another; grows
   std::vector<std::byte> staging_;
   std::vector<Tensor> documents_, finals_;
+  std::unordered_set<std::string> checked_;  // paths of files whose content was found whole
 };
 
 }  // namespace ashlar

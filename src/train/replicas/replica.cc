@@ -2,13 +2,16 @@
 #include "train/replicas/replica.h"
 
 #include "base/check.h"
-#include "train/run/capture_run.h"
+#include "base/error.h"
 
 namespace ashlar {
 
 Replica::Replica(const TrainPlace& place, const TrainedDrafter& drafter, const TrainOptions& options,
                  int32_t max_tokens)
-    : capture_(*place.model, drafter.aux_layers, max_tokens, HiddenCapture::kRows, options.distribution.has_value()),
+    : model_(*place.model),
+      max_tokens_(max_tokens),
+      capture_(*place.model, drafter.aux_layers, max_tokens, HiddenCapture::kRows, options.distribution.has_value()),
+      keeps_(options.keeps_hidden_states),
       learns_distributions_(options.distribution.has_value()),
       trainer_(place.make_trainer(drafter, options)),
       all_reduce_(place.all_reduce) {
@@ -18,10 +21,29 @@ Replica::Replica(const TrainPlace& place, const TrainedDrafter& drafter, const T
   if (store_ || server_) stored_ = std::make_unique<StoredHidden>(*place.model, layout);
 }
 
+// Where the folder cannot be written, or the disk is full, training goes on with what is computed each time.
+void Replica::keep(std::span<const EncodedView> documents, const std::function<bool(size_t)>& is_here) {
+  if (!keeps_) return;
+  std::vector<HiddenWriter::Document> missing;
+  for (size_t i = 0; i < documents.size(); ++i) {
+    if (!is_here(i) || !is_missing(documents[i])) continue;
+    missing.push_back({*documents[i].number, documents[i].ids, documents[i].supervised});
+  }
+  if (missing.empty()) return;
+  if (writer_ == nullptr) writer_ = std::make_unique<HiddenWriter>(model_, *store_, max_tokens_);
+  try {
+    writer_->write(missing);
+  } catch (const Error&) {
+    keeps_ = false;
+    writer_.reset();
+  }
+}
+
 std::span<const TrainDocument> Replica::capture(std::span<const EncodedView> documents, std::span<const int32_t> shares,
                                                 int32_t share) {
   ASHLAR_CHECK(shares.empty() || shares.size() == documents.size());
   const auto is_here = [&](size_t i) { return shares.empty() || shares[i] == share; };
+  keep(documents, is_here);
   std::vector<std::span<const int32_t>> computed, asked;
   std::vector<StoredDocument> read;
   std::vector<size_t> computed_at, read_at, asked_at;  // in documents

@@ -3,6 +3,7 @@
 // One device's part of a training run: the target, which says hidden states there, and a trainer.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 #include "train/capture/hidden_capture.h"
 #include "train/capture/hidden_server.h"
 #include "train/capture/hidden_store.h"
+#include "train/run/capture_run.h"
 #include "train/run/trainer.h"
 
 namespace ashlar {
@@ -33,8 +35,9 @@ struct TrainPlace {
 class Replica {
  public:
   /// `max_tokens`: of a document. Hidden states that options.hidden_states has are read there, and with
-  /// options.hidden_server those of the data's documents are asked for there. No engine of the model may run while this
-  /// computes.
+  /// options.hidden_server those of the data's documents are asked for there. What is missing of the data's documents
+  /// in options.hidden_states is computed and kept there, as long as it can be written. No engine of the model may run
+  /// while this computes.
   Replica(const TrainPlace& place, const TrainedDrafter& drafter, const TrainOptions& options, int32_t max_tokens);
 
   /// Documents with their hidden states on the device, which stay until the next call. Those whose share is another
@@ -43,21 +46,31 @@ class Replica {
                                          int32_t share = 0);
 
   Trainer& trainer() const { return *trainer_; }
-  const HiddenCapture& hidden() const { return capture_; }
   /// Bytes of a token's hidden states in a batch: what is read and what is computed have room of their own.
   int64_t hidden_token_bytes() const { return capture_.token_bytes() * (stored_ == nullptr ? 1 : 2); }
+  /// Of the captures' pages and rows.
+  int64_t capture_bytes() const { return capture_.bytes() * (store_ != nullptr && keeps_ ? 2 : 1); }
   /// The others need not wait for this one any more.
   void abandon() const {
     if (all_reduce_ != nullptr) all_reduce_->abandon();
   }
 
  private:
+  bool is_missing(const EncodedView& document) const {
+    return store_ != nullptr && document.number && !store_->has(*document.number);
+  }
   bool is_stored(const EncodedView& document) const {
     return store_ != nullptr && document.number && store_->has(*document.number);
   }
 
+  void keep(std::span<const EncodedView> documents, const std::function<bool(size_t)>& is_here);
+
+  Model& model_;
+  int32_t max_tokens_;
   HiddenCapture capture_;
   std::unique_ptr<HiddenStore> store_;    // null: no folder
+  std::unique_ptr<HiddenWriter> writer_;  // once something is missing there
+  bool keeps_;                            // what is missing there, as long as there is room
   std::unique_ptr<HiddenServer> server_;  // null: no server
   std::unique_ptr<StoredHidden> stored_;  // of either
   bool learns_distributions_;

@@ -34,6 +34,7 @@ struct TrainOptions {
   DrafterWishes drafter;
   std::filesystem::path from;           ///< a drafter to start from; empty: random weights
   std::filesystem::path hidden_states;  ///< folder of the target's, for documents that it has; empty: none
+  bool keeps_hidden_states = true;      ///< in that folder, of the data's documents that it lacks
   HiddenServerOptions hidden_server;    ///< that makes them instead of this process; no url: none
   int64_t steps = 0;                    ///< 0: by epochs
   double minutes = 0;                   ///< more than 0: as many steps as about that long has

@@ -338,7 +338,7 @@ TrainMemory TrainRun::memory() const {
   // The largest batch as documents of the greatest length.
   memory.step = first().trainer().step_bytes(std::max(longest, options_.batch_tokens));
   memory.hidden = std::max(longest, options_.batch_tokens) * first().hidden_token_bytes();
-  memory.capture = first().hidden().bytes();
+  memory.capture = first().capture_bytes();
   return memory;
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "device/weights/weight_source.h"
 #include "io/weights/checkpoint.h"
+#include "io/weights/hashed_file.h"
 #include "io/weights/safetensors.h"
 
 namespace ashlar {
@@ -75,7 +76,7 @@ void save_train_state(const std::filesystem::path& path, std::span<const TrainPa
     all.push_back({kSecond + tensor.name, tensor.shape, tensor.v});
   }
   const Json said = {{"step", progress.step}, {"skipped", progress.skipped}, {"settings", progress.settings}};
-  write_safetensors(path, all, {{kFormat, said.dump()}});
+  write_hashed_safetensors(path, all, {{kFormat, said.dump()}});
 }
 
 TrainProgress read_train_progress(const std::filesystem::path& path) {
@@ -85,6 +86,10 @@ TrainProgress read_train_progress(const std::filesystem::path& path) {
 TrainProgress load_train_state(const std::filesystem::path& path, std::span<const TrainParameter> tensors) {
   const SafetensorsFile file(path);
   TrainProgress progress = progress_in(file, path);
+  if (const std::string damage = damage_of(file); !damage.empty()) {
+    fail_state(path, damage + "; put a copy in its place, or train on from the drafter next to it: --from " +
+                         path.parent_path().string() + " and another -o");
+  }
   for (const TrainParameter& tensor : tensors) {
     copy_exactly(path, file, tensor.name, tensor.shape, tensor.values);
     copy_exactly(path, file, kFirst + tensor.name, tensor.shape, tensor.m);

@@ -26,7 +26,7 @@ void save_train_state(const std::filesystem::path& path, std::span<const TrainPa
 /// What the file says of itself. Throws Error("train", ...) if it is no such file.
 TrainProgress read_train_progress(const std::filesystem::path& path);
 /// Fills the tensors with the very numbers that were saved. Throws Error("train", ...) naming the tensor that the file
-/// lacks or has in another shape.
+/// lacks or has in another shape, or if the file was damaged since it was written (files of before had no hash).
 TrainProgress load_train_state(const std::filesystem::path& path, std::span<const TrainParameter> tensors);
 
 /// Fills the values, not the moments, with the weights of a drafter's folder. Those of a head stay what they are where

@@ -66,6 +66,12 @@ case_train() {
   train 0 -o "$work/h" --config "$work/train.toml" --hidden-states "$work/states" --capture
   err_has "all are there"
   [ ! -e "$work/h" ] || fail "a capture left a drafter's folder"
+  head -c 4096 /dev/zero | dd of="$work/states/hs_1.safetensors" bs=1 seek=9000 conv=notrunc 2> /dev/null
+  train 1 -o "$work/h" --config "$work/train.toml" --hidden-states "$work/states"
+  err_has "hs_1.safetensors: is damaged: what it holds has the hash"
+  rm -r "$work/h"
+  train 0 -o "$work/h" --config "$work/train.toml" --hidden-states "$work/states" --capture
+  err_has "it is made anew"
   train 0 -o "$work/h" --config "$work/train.toml" --hidden-states "$work/states" --format speculators
   same "$work/h/train-state.safetensors" "$work/d/train-state.safetensors" "stored hidden states made other weights"
   train 1 -o "$work/d" --config "$work/train.toml"

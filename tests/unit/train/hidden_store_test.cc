@@ -7,10 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 
 #include "base/bf16.h"
 #include "base/error.h"
+#include "io/mapped_file.h"
 #include "io/weights/safetensors_writer.h"
 #include "temp_folder.h"
 #include "train/capture/hidden_capture.h"
@@ -104,6 +106,35 @@ TEST_F(HiddenOnDisk, IsWhatIsComputedOtherwise) {
     const float* const found = all.data() + (row * n_layers + n_layers - 1) * hidden;
     EXPECT_TRUE(std::equal(found, found + hidden, expected.row(row))) << row;
   }
+}
+
+// Zeros in the middle, as a disk may leave them, and a file that was cut off.
+TEST_F(HiddenOnDisk, DamageIsFoundAndMadeAnew) {
+  const TempFolder folder;
+  const HiddenStore store(folder / "states", layout_);
+  const std::function<bool(int64_t)> go_on = [](int64_t) { return true; };
+  capture_documents(*model_, documents_, store, 64, go_on);
+  const size_t zeros = documents_.training()[3], cut = documents_.training()[5];
+  const std::string whole = read_text_file(store.path_of(zeros), 1 << 24);
+  std::string damaged = whole;
+  damaged.replace(damaged.size() / 2, 4096, 4096, '\0');
+  std::ofstream(store.path_of(zeros), std::ios::binary) << damaged;
+  fs::resize_file(store.path_of(cut), 5000);
+  StoredHidden stored(*model_, layout_);
+  const StoredDocument read = {store.path_of(zeros), documents_.ids(zeros)};
+  try {
+    stored.load({&read, 1});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("safetensors: is damaged: what it holds has the hash "));
+    EXPECT_THAT(error.what(), HasSubstr("the same command with --capture makes it anew"));
+  }
+  std::vector<std::string> heard;
+  capture_documents(*model_, documents_, store, 64, go_on, [&](const std::string& what) { heard.push_back(what); });
+  ASSERT_EQ(heard.size(), 2u);
+  EXPECT_THAT(heard[0], HasSubstr("is damaged"));
+  EXPECT_EQ(read_text_file(store.path_of(zeros), 1 << 24), whole);
+  stored.load({&read, 1});
 }
 
 TEST_F(HiddenOnDisk, OthersAreRefused) {

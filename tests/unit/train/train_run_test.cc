@@ -69,6 +69,27 @@ TEST_F(TrainRunning, SurvivesAKillAtAnyMoment) {
   EXPECT_GT(killed, 0);
 }
 
+// Hidden states that the folder lacks are computed once and kept; where it cannot be written, each time.
+TEST_F(TrainRunning, KeepsHiddenStatesThatWereMissing) {
+  const TempFolder folder;
+  EXPECT_TRUE(make(options(folder / "without", 20)).run(quiet_, kNever));
+  TrainOptions parts = options(folder / "made", 20);
+  parts.hidden_states = folder / "states";
+  fs::create_directory(parts.hidden_states);
+  EXPECT_TRUE(make(parts).run(quiet_, kNever));
+  for (const size_t document : documents_.training()) {
+    EXPECT_TRUE(fs::exists(parts.hidden_states / ("hs_" + std::to_string(document) + ".safetensors"))) << document;
+  }
+  parts.output = folder / "read";
+  EXPECT_TRUE(make(parts).run(quiet_, kNever));
+  parts.output = folder / "unwritable";
+  parts.hidden_states = folder / "nowhere";
+  EXPECT_TRUE(make(parts).run(quiet_, kNever));
+  for (const char* name : {"made", "read", "unwritable"}) {
+    EXPECT_EQ(bytes(folder / name / TrainRun::kState), bytes(folder / "without" / TrainRun::kState)) << name;
+  }
+}
+
 TEST_F(TrainRunning, CountsStepsWithoutNumbersAndEndsAfterTen) {
   const TempFolder folder;
   struct Counter : TrainListener {
@@ -115,6 +136,7 @@ TEST_F(TrainRunning, RefusesToGoOnWithOtherSettings) {
   std::string state = bytes(folder / "d" / TrainRun::kState);
   state.replace(state.find("compute"), 7, "another");
   state.replace(state.find("gpus"), 4, "else");
+  state.replace(state.find("content_xxh64"), 13, "before_hashes");
   std::ofstream(folder / "d" / TrainRun::kState, std::ios::binary) << state;
   EXPECT_THAT(refusal(changed), HasSubstr("was trained with compute \"f32\", and now it is \"bf16\""));
   changed.compute = DType::kF32;

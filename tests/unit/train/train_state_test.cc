@@ -53,6 +53,19 @@ TEST(TrainState, ComesBackToTheBit) {
   EXPECT_EQ(std::memcmp(saved.values.data(), loaded.values.data(), 24), 0);
   EXPECT_EQ(std::memcmp(saved.first.data(), loaded.first.data(), 24), 0);
   EXPECT_EQ(std::memcmp(saved.second.data(), loaded.second.data(), 24), 0);
+  // Damage, in the numbers and in what the file says of itself.
+  const std::string whole = read_text_file(folder / "s", 1 << 16);
+  for (const size_t at : {whole.size() - 30, whole.find(R"(step\":41)") + 8}) {
+    std::string damaged = whole;
+    damaged[at] = damaged[at] == '1' ? '2' : static_cast<char>(damaged[at] ^ 1);
+    std::ofstream(folder / "damaged", std::ios::binary) << damaged;
+    try {
+      load_train_state(folder / "damaged", loaded.tensors());
+      ADD_FAILURE() << at;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("is damaged: what it holds has the hash ")) << at;
+    }
+  }
   // States of before there was a choice.
   progress.settings.erase("compute");
   progress.settings.erase("loss");
