@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/clock.h"
@@ -15,6 +16,20 @@ namespace {
 constexpr int64_t kRenewNs = 200'000'000;
 constexpr int64_t kPrintNs = 30'000'000'000;
 constexpr int64_t kFirstLines = 5;
+
+// The first column is of drafts by themselves, the others of drafts after which all before them are right, too.
+std::string positions_text(const EvaluationFigures& figures) {
+  const std::vector<double>& accuracy = figures.answers.position_accuracy;
+  const std::vector<double> steps = figures.steps.by_position(), served = figures.served.unconditional();
+  TextTable table({"draft", "right, teacher-forced", "accepted in the steps of serving", "accepted as served"});
+  const auto cell = [](const std::vector<double>& shares, size_t i) {
+    return i < shares.size() ? percent(shares[i]) : std::string("-");
+  };
+  for (size_t i = 0; i < std::max({accuracy.size(), steps.size(), served.size()}); ++i) {
+    table.add({std::to_string(i + 1), cell(accuracy, i), cell(steps, i), cell(served, i)});
+  }
+  return table.render();
+}
 
 }  // namespace
 
@@ -94,7 +109,8 @@ std::string evaluation_text(const EvaluationFigures& figures) {
   const auto difference = [](double value, const char* meaning) {
     return (value < 0 ? "  " : "  +") + fixed(value, 3) + "  " + meaning + "\n";
   };
-  return table.render() + difference(answers - documents, "the target's own answers instead of the documents'") +
+  return table.render() + positions_text(figures) +
+         difference(answers - documents, "the target's own answers instead of the documents'") +
          difference(figures.steps.length() - answers,
                     "steps begin where a draft was wrong, so more often where the text is hard, and answers end") +
          difference(served.value - figures.steps.length(),
@@ -110,6 +126,9 @@ Json evaluation_json(const EvaluationFigures& figures) {
           {"served", served.value},
           {"served_error", served.error},
           {"served_steps", figures.served.steps()},
+          {"documents_by_position", figures.documents.position_accuracy},
+          {"answers_by_position", figures.answers.position_accuracy},
+          {"in_steps_by_position", figures.steps.by_position()},
           {"served_by_position", figures.served.unconditional()}};
 }
 

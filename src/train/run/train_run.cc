@@ -308,6 +308,7 @@ TrainReport TrainRun::evaluate(std::span<const EncodedDocument> documents) {
 
 SteppedAcceptance TrainRun::evaluate_in_steps(std::span<const EncodedDocument> documents) {
   SteppedAcceptance all;
+  all.accepted_at.resize(static_cast<size_t>(drafter_.shape.block - 1));
   for (const EncodedDocument& document : documents) {
     const EncodedView view = {document.ids, document.supervised};
     const TrainDocument& captured = first().capture({&view, 1}).front();
@@ -320,6 +321,7 @@ SteppedAcceptance TrainRun::evaluate_in_steps(std::span<const EncodedDocument> d
       ++all.steps;
       all.tokens += std::min<int64_t>(accepted + 1, last - anchor);
       if (accepted > 0) ++all.first_accepted;
+      for (int32_t i = 0; i < accepted; ++i) ++all.accepted_at[static_cast<size_t>(i)];
       anchor += accepted + 1;
     }
   }

@@ -37,9 +37,16 @@ class TrainListener {
 struct SteppedAcceptance {
   int64_t steps = 0;
   int64_t tokens = 0;
-  int64_t first_accepted = 0;  ///< steps whose first draft is right
+  int64_t first_accepted = 0;        ///< steps whose first draft is right
+  std::vector<int64_t> accepted_at;  ///< steps whose draft 1, 2, ... and all before it are right
 
   double length() const { return steps > 0 ? static_cast<double>(tokens) / static_cast<double>(steps) : 0.0; }
+  /// accepted_at as shares of all steps.
+  std::vector<double> by_position() const {
+    std::vector<double> shares;
+    for (const int64_t n : accepted_at) shares.push_back(static_cast<double>(n) / static_cast<double>(steps));
+    return shares;
+  }
   double first_rate() const {
     return steps > 0 ? static_cast<double>(first_accepted) / static_cast<double>(steps) : 0.0;
   }

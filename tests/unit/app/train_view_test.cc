@@ -11,6 +11,7 @@
 namespace ashlar {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 TEST(TrainView, ShowsAStepOnOneLine) {
@@ -56,6 +57,7 @@ TEST(TrainView, ComparesTrainingWithServing) {
   figures.steps.steps = 8;
   figures.steps.tokens = 19;
   figures.steps.first_accepted = 6;
+  figures.steps.accepted_at = {6, 3};
   const std::string text = evaluation_text(figures);
   EXPECT_THAT(text, HasSubstr("held-out documents: 2"));
   EXPECT_THAT(text, HasSubstr("1.750       50.0 %"));
@@ -65,7 +67,12 @@ TEST(TrainView, ComparesTrainingWithServing) {
   EXPECT_THAT(text, HasSubstr("  +0.500  the target's own answers"));
   EXPECT_THAT(text, HasSubstr("  +0.125  steps begin"));
   EXPECT_THAT(text, HasSubstr("  +0.125  serving itself"));
-  EXPECT_EQ(evaluation_json(figures)["served"], Json(2.5));
+  // By position: right by itself, and accepted in 8 steps and in 4.
+  EXPECT_THAT(text, ContainsRegex("\n  1 +75.0 % +75.0 % +100.0 %\n  2 +50.0 % +37.5 % +[0-9.]+ %\n  3 +- +- "));
+  const Json json = evaluation_json(figures);
+  EXPECT_EQ(json["served"], Json(2.5));
+  EXPECT_EQ(json["answers_by_position"], Json({0.75, 0.5}));
+  EXPECT_EQ(json["in_steps_by_position"], Json({0.75, 0.375}));
 }
 
 TrainOptions parsed(const std::string& arguments) {

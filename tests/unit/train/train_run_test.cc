@@ -184,6 +184,7 @@ TEST_F(TrainRunning, GoesThroughAnswersInTheStepsOfServing) {
   EXPECT_EQ(found.steps, 5);
   EXPECT_EQ(found.tokens, 7);
   EXPECT_EQ(found.first_accepted, 3);
+  EXPECT_EQ(std::vector(found.accepted_at.begin(), found.accepted_at.begin() + 2), (std::vector<int64_t>{3, 0}));
   EncodedDocument one = {{10, 11}, {0, 1}, 0};  // all of it came with the prompt
   EXPECT_EQ(run.evaluate_in_steps({&one, 1}).steps, 0);
 }
