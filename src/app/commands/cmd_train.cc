@@ -320,7 +320,9 @@ CLI::App* add_train_command(CLI::App& app) {
       "  ashlar train MODEL --data questions.jsonl --regenerate -o my-drafter --device cuda\n"
       "  ashlar train MODEL --data chats.jsonl --method eagle3 -o my-head\n"
       "  ashlar run MODEL --drafter my-drafter --prompt \"Hello\"");
+  add_train_parts(*command);
   command->callback([options, command] {
+    if (!command->get_subcommands().empty()) return;
     check_train_flags(*command, *options);
     train(*options);
   });

@@ -25,6 +25,8 @@ CLI::App* add_bench_command(CLI::App& app);
 /// A subcommand of bench, which runs by itself if none is named.
 CLI::App* add_bench_serve_command(CLI::App& bench);
 CLI::App* add_train_command(CLI::App& app);
+/// Subcommands of train, which runs by itself if none is named.
+void add_train_parts(CLI::App& train);
 CLI::App* add_calibrate_command(CLI::App& app);
 CLI::App* add_demo_command(CLI::App& app);
 CLI::App* add_serve_command(CLI::App& app);

@@ -61,6 +61,23 @@ case_train() {
   out_has "as served, temperature 0"
   err_has "step 2 of 2  loss "
   [ "$(wc -l < "$work/d/train-log.jsonl")" = 2 ] || fail "the log has not a line a step"
+  expect 0 "$ashlar" train plot "$work/d" "$work/d/train-log.jsonl" -o "$work/run.html"
+  out_has "d: 2 steps, loss "
+  python3 -c 'import sys, xml.dom.minidom as dom
+page = dom.parseString(open(sys.argv[1]).read().replace("<!doctype html>", "").replace("<meta charset=\"utf-8\">", ""))
+sys.exit(len(page.getElementsByTagName("svg")) != 5)' "$work/run.html" || fail "the page has not five charts"
+  : > "$work/empty-log.jsonl"
+  expect 1 "$ashlar" train plot "$work/empty-log.jsonl" -o "$work/run.html"
+  err_has "empty-log.jsonl: has no step; expected the log of a training"
+  printf '{"step": 1}\n{"step": 2}\n' > "$work/bad-log.jsonl"
+  expect 1 "$ashlar" train plot "$work/bad-log.jsonl" -o "$work/run.html"
+  err_has "bad-log.jsonl:1: \"loss\": expected a number"
+  expect 2 "$ashlar" train plot "$work/d"
+  err_has "--output is required"
+  expect 1 "$ashlar" train prepare --data "$data"
+  err_has "there is no prepare: data are read, rendered and packed as training goes on; --dry-run"
+  expect 1 "$ashlar" train capture --data "$data"
+  err_has "--hidden-states FOLDER --capture"
   train 1 -o "$work/h" --config "$work/train.toml" --hidden-states "$work/states"
   err_has "is no folder; --capture writes hidden states there"
   train 0 -o "$work/h" --config "$work/train.toml" --hidden-states "$work/states" --capture
