@@ -218,6 +218,16 @@ std::string describe_settings(CLI::App& command, const std::vector<std::string>&
   return out.str();
 }
 
+std::string given_settings(CLI::App& command) {
+  std::string out;
+  for (CLI::Option* option : command.get_options()) {
+    const std::string name = option->nonpositional() ? main_name(*option) : "model";
+    if (option->count() == 0 || name == "help" || name == "config" || name == "api-key" || name == "resume") continue;
+    out += name + " = " + toml_value(*option) + "\n";
+  }
+  return out;
+}
+
 std::vector<std::string> given_arguments(const CLI::App& parsed, const CLI::App& other) {
   std::vector<std::string> out;
   for (const CLI::Option* option : parsed.get_options()) {

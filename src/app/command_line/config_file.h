@@ -24,6 +24,9 @@ std::vector<std::string> with_settings(CLI::App& command, std::vector<std::strin
 /// parsing. `args`: as they were before with_config_file.
 std::string describe_settings(CLI::App& command, const std::vector<std::string>& args);
 
+/// What was set, by flags, variables, a file or a preset, as a file of settings; without keys. Call after parsing.
+std::string given_settings(CLI::App& command);
+
 /// The arguments that `parsed` was given, by flag or by variable, as far as `other` has the same: a command line for
 /// it.
 std::vector<std::string> given_arguments(const CLI::App& parsed, const CLI::App& other);

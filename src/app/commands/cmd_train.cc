@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "app/command_line/config_file.h"
 #include "app/commands/commands.h"
 #include "app/train/served_drafter.h"
 #include "app/train/train_flags.h"
@@ -35,12 +36,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int32_t kEvaluatedAnchors = 512;  // of a document: so that whatever is trained with is evaluated alike
+constexpr const char* kAsked = "train.toml";  // the flags, as a file for --config
+constexpr int32_t kEvaluatedAnchors = 512;    // of a document: so that whatever is trained with is evaluated alike
 
 // What a run that was killed before its first checkpoint leaves there.
 bool is_left_over(const std::string& name, bool answers) {
-  return name == TrainRun::kSettings || name == TrainRun::kLog || (answers && name == RegenerationOptions::kFile) ||
-         name.find(kUnfinished) != std::string::npos;
+  return name == TrainRun::kSettings || name == kAsked || name == TrainRun::kLog ||
+         (answers && name == RegenerationOptions::kFile) || name.find(kUnfinished) != std::string::npos;
 }
 
 // What is wrong with the paths is said before a model is loaded.
@@ -194,9 +196,9 @@ void evaluate_drafter(const TrainCommand& command, Session& session, const Docum
   if (json_file.wanted()) json_file.write(evaluation_json(figures).dump(1) + "\n");
 }
 
-// Returns whether the end was reached without a wish to stop.
+// `asked`: the command's flags. Returns whether the end was reached without a wish to stop.
 bool train_drafter(const Session& session, const TrainDevices& devices, const DocumentSet& documents,
-                   const TrainedDrafter& drafter, const TrainOptions& options) {
+                   const TrainedDrafter& drafter, const TrainOptions& options, const std::string& asked) {
   TrainRun run(devices.places(), documents, drafter, options);
   const bool goes_on = options.resume && TrainRun::has_state(options.output);
   const fs::path& from = options.from.empty() ? drafter.start : options.from;
@@ -205,6 +207,8 @@ bool train_drafter(const Session& session, const TrainDevices& devices, const Do
   if (options.resume && !goes_on) print_note("no step had been saved yet; training begins with the first one");
   const std::string plan = plan_text(session, drafter, run, documents, options);
   print_note(plan.substr(0, plan.size() - 1));
+  fs::create_directories(options.output);
+  if (!file_exists(options.output / kAsked)) write_durably(options.output / kAsked, asked);
   const InterruptScope interruptible(InterruptScope::Signals::kInterruptAndTerminate);
   TrainView view;
   const bool finished = run.run(view, InterruptScope::requested);
@@ -260,7 +264,7 @@ void dry_run(const Session& session, const TrainDevices& devices, const Document
                three_digits(each) + " s a step\n");
 }
 
-void train(TrainCommand& command) {
+void train(TrainCommand& command, const std::string& asked) {
   TrainOptions options = train_options(command);
   check_paths(command, options);
   command.session.device = choose_device(command.session.device, command.session.device_options).name;
@@ -300,7 +304,7 @@ void train(TrainCommand& command) {
     const TrainDevices devices = open_devices(session, options.gpus);
     choose_steps(options, devices, documents, drafter);
     if (command.dry_run) return dry_run(session, devices, documents, drafter, options);
-    if (!train_drafter(session, devices, documents, drafter, options)) throw CLI::RuntimeError(kInterruptedExit);
+    if (!train_drafter(session, devices, documents, drafter, options, asked)) throw CLI::RuntimeError(kInterruptedExit);
   }
   evaluate_drafter(command, session, documents, drafter, options, json_file);
 }
@@ -324,7 +328,7 @@ CLI::App* add_train_command(CLI::App& app) {
   command->callback([options, command] {
     if (!command->get_subcommands().empty()) return;
     check_train_flags(*command, *options);
-    train(*options);
+    train(*options, given_settings(*command));
   });
   return command;
 }

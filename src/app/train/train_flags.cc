@@ -131,6 +131,10 @@ void add_training_options(CLI::App& app, TrainOptions& options) {
       ->transform(number_above(0, 1))
       ->capture_default_str()
       ->group(kGroup);
+  add_choice<LearningRateSchedule>(
+      app, "--schedule", options.schedule, "How it falls to 0 after the warm-up (default: cosine)",
+      {{"cosine", LearningRateSchedule::kCosine}, {"linear", LearningRateSchedule::kLinear}})
+      ->group(kGroup);
   std::vector<std::pair<std::string, std::optional<DistributionLoss>>> losses;
   for (const NamedLoss& named : kLosses) losses.emplace_back(named.name, named.loss);
   add_choice<std::optional<DistributionLoss>>(

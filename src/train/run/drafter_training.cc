@@ -36,6 +36,7 @@ TrainSettings train_settings(const TrainOps& ops, const TrainOptions& options) {
   TrainSettings settings;
   settings.compute = compute_of(ops, options);
   settings.learning_rate = options.learning_rate;
+  settings.schedule = options.schedule;
   settings.total_steps = options.steps;
   settings.max_anchors = options.max_anchors;
   settings.distribution = options.distribution;

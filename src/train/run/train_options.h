@@ -44,6 +44,7 @@ struct TrainOptions {
   int32_t max_length = 2048;
   int32_t max_anchors = 16;  ///< blocks of a document in a step
   double learning_rate = 6e-4;
+  LearningRateSchedule schedule = LearningRateSchedule::kCosine;  ///< after the warm-up, down to 0
   std::optional<DistributionLoss> distribution;  ///< of the target, to be learnt; none: the documents' tokens
   PositionWeights weights = PositionWeights::kDpace;
   double selector_weight = 1;  ///< of the loss of a head that chooses among candidates

@@ -33,6 +33,7 @@ Json settings_of(const DocumentSet& documents, const TrainedDrafter& drafter, co
                    {"max_length", options.max_length},
                    {"max_anchors", options.max_anchors},
                    {"learning_rate", options.learning_rate},
+                   {"schedule", options.schedule == LearningRateSchedule::kLinear ? "linear" : "cosine"},
                    {"loss", loss_name(options.distribution)},
                    {"weights", options.weights == PositionWeights::kDpace ? "dpace" : "decay"},
                    {"selector_weight", options.selector_weight},
@@ -45,6 +46,21 @@ Json settings_of(const DocumentSet& documents, const TrainedDrafter& drafter, co
                    {"drafter", drafter.settings}};
   const std::vector<int32_t>& drafted = drafter.shape.draft_ids;
   if (!drafted.empty()) settings["drafted_tokens"] = fingerprint_with(kNoBytes, std::as_bytes(std::span(drafted)));
+  return settings;
+}
+
+// For people: with what the settings that decide the result were made of.
+Json said_settings(Json settings, const TrainOptions& options) {
+  settings["data"] = Json::array();
+  for (const DataFile& file : options.data) {
+    settings["data"].push_back({{"file", file.path.string()}, {"weight", file.weight}});
+  }
+  if (!options.from.empty()) settings["from"] = options.from.string();
+  if (options.minutes > 0) {
+    settings["minutes"] = options.minutes;
+  } else {
+    settings["epochs"] = options.epochs;
+  }
   return settings;
 }
 
@@ -257,7 +273,7 @@ bool TrainRun::run(TrainListener& listener, const std::function<bool()>& stop) {
     remove_unfinished(options_.output / file);
   }
   if (drafter_is_older_) write_drafter();
-  write_durably(options_.output / kSettings, progress_.settings.dump(2) + "\n");
+  write_durably(options_.output / kSettings, said_settings(progress_.settings, options_).dump(2) + "\n");
   TrainLog log(options_.output / kLog, progress_.step);
   int64_t saved_step = progress_.step, saved_ns = now_ns();
   const auto save_now = [&] {

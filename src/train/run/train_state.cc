@@ -52,6 +52,7 @@ TrainProgress progress_in(const SafetensorsFile& file, const std::filesystem::pa
     progress.settings.emplace("compute", name_of(DType::kF32));
     progress.settings.emplace("gpus", 1);
     progress.settings.emplace("loss", "ce");
+    progress.settings.emplace("schedule", "cosine");
     progress.settings.emplace("selector_weight", 1.0);
   }
   return progress;

@@ -61,6 +61,9 @@ case_train() {
   out_has "as served, temperature 0"
   err_has "step 2 of 2  loss "
   [ "$(wc -l < "$work/d/train-log.jsonl")" = 2 ] || fail "the log has not a line a step"
+  grep -q '"weight": 1.0' "$work/d/train.json" || fail "train.json does not say what the data were"
+  train 0 -o "$work/again" --config "$work/d/train.toml"
+  same "$work/again/train-state.safetensors" "$work/d/train-state.safetensors" "train.toml did not make the same run"
   expect 0 "$ashlar" train plot "$work/d" "$work/d/train-log.jsonl" -o "$work/run.html"
   out_has "d: 2 steps, loss "
   python3 -c 'import sys, xml.dom.minidom as dom

@@ -87,7 +87,8 @@ TEST(TrainFlags, ReachWhereTheyBelong) {
   const TrainOptions options = parsed(
       "MODEL --data a.jsonl --data b.jsonl:2.5 -o out --drafter-layers 3 --block-size 8 --aux-layers 1,4,7 --steps 77 "
       "--batch-tokens 99 --anchors 12 --max-length 55 --learning-rate 0.001 --position-weights decay --optimizer muon "
-      "--compute f32 --loss lk --format speculators --head dflash2 --selector-weight 0.25 --seed 5 --gpus 2 --resume "
+      "--compute f32 --loss lk --schedule linear --format speculators --head dflash2 --selector-weight 0.25 --seed 5 "
+      "--gpus 2 --resume "
       "--hidden-states states "
       "--checkpoint-every 6");
   EXPECT_EQ(options.data, (std::vector<DataFile>{{"a.jsonl", 1}, {"b.jsonl", 2.5}}));
@@ -103,6 +104,7 @@ TEST(TrainFlags, ReachWhereTheyBelong) {
   EXPECT_EQ(options.weights, PositionWeights::kDecay);
   EXPECT_EQ(options.optimiser, MatrixOptimiser::kMuon);
   EXPECT_EQ(options.compute, DType::kF32);
+  EXPECT_EQ(options.schedule, LearningRateSchedule::kLinear);
   EXPECT_EQ(options.distribution, DistributionLoss::kLk);
   EXPECT_EQ(options.form, DrafterForm::kSpeculators);
   EXPECT_EQ(options.drafter.head, "dflash2");

@@ -124,6 +124,9 @@ TEST_F(TrainRunning, RefusesToGoOnWithOtherSettings) {
   EXPECT_EQ(refusal(changed), "taken");
   changed.seed = 1;
   EXPECT_THAT(refusal(changed), HasSubstr("was trained with seed 0, and now it is 1"));
+  changed = options(folder / "d", 2);
+  changed.schedule = LearningRateSchedule::kLinear;
+  EXPECT_THAT(refusal(changed), HasSubstr("was trained with schedule \"cosine\", and now it is \"linear\""));
   changed = options(folder / "d", 3);
   EXPECT_THAT(refusal(changed), HasSubstr("was trained with steps 2, and now it is 3"));
   changed = options(folder / "d", 2);

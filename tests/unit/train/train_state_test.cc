@@ -44,7 +44,7 @@ TEST(TrainState, ComesBackToTheBit) {
   progress.skipped = 2;
   progress.settings = {
       {"seed", 18446744073709551615u}, {"learning_rate", 6e-4}, {"compute", "bf16"}, {"loss", "lk"}, {"gpus", 2},
-      {"selector_weight", 0.5}};
+      {"selector_weight", 0.5},        {"schedule", "linear"}};
   save_train_state(folder / "s", saved.tensors(), progress);
   EXPECT_EQ(read_train_progress(folder / "s").step, 41);
   const TrainProgress found = load_train_state(folder / "s", loaded.tensors());
