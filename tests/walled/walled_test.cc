@@ -130,7 +130,7 @@ void expect_same(const std::vector<Answer>& found, const std::vector<Answer>& ex
 TEST(Wall, DraftedAnswersAreThoseOfTheReference) {
   const auto ref = make_device("ref", {});
   const std::vector<Answer> expected = answers(*ref, models_folder() / "pebble-11m", {}, requests(12));
-  const HeadDrafter selecting("dflash2"), lattice("lilicorr"), in_turn("domino"), refined("xpress");
+  const HeadDrafter selecting("dflash2"), lattice("lilicorr"), rated("dspark"), in_turn("domino"), refined("xpress");
   const std::filesystem::path plain = models_folder() / "pebble-11m-dflash";
   for (const auto& [window, branches, drafter] : {std::tuple{0, 0, plain},
                                                   {0, 3, plain},
@@ -140,6 +140,7 @@ TEST(Wall, DraftedAnswersAreThoseOfTheReference) {
                                                   {32, 3, selecting.folder()},
                                                   {0, 0, lattice.folder()},
                                                   {32, 3, lattice.folder()},
+                                                  {0, 0, rated.folder()},
                                                   {0, 0, in_turn.folder()},
                                                   {0, 0, refined.folder()}}) {
     SCOPED_TRACE(drafter.string());
@@ -241,8 +242,15 @@ TEST(Wall, BlocksAreThoseOfTheReference) {
   expect_same(answers(walled, folder, {}, requests(10)), answers(*ref, folder, {}, requests(10)));
 }
 
-TEST(Wall, StatesOfDeltaNetsAreThoseOfTheReference) {
-  const SeededCheckpoint target(data_folder() / "families" / "qwen3_5_text");
+// Families with states, or with ops of their own.
+class WallOfFamilies : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Families, WallOfFamilies,
+                         ::testing::Values("qwen3_5_text", "lfm2_bias", "lfm2_moe", "gemma4", "gemma4_text",
+                                           "gemma4_moe", "gpt_oss"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(WallOfFamilies, AnswersAreThoseOfTheReference) {
+  const SeededCheckpoint target(data_folder() / "families" / GetParam());
   const auto ref = make_device("ref", {});
   std::vector<Request> all;
   for (const int32_t length : {5, 40, 41}) {
@@ -267,6 +275,7 @@ TEST(Wall, HeadsDraftAsOnTheReference) {
   const HeadFolder drafting(data_folder() / "families" / "qwen3_5_text", data_folder() / "heads" / "mtp_fitted");
   const SeededCheckpoint target(data_folder() / "families" / "qwen3");
   const auto eagle3 = data_folder() / "heads" / "eagle3_fitted";
+  const SeededCheckpoint masked(data_folder() / "heads" / "peagle");
   std::vector<Request> all;
   for (const int32_t length : {1, 5, 40, 41}) {
     Request request;
@@ -275,10 +284,12 @@ TEST(Wall, HeadsDraftAsOnTheReference) {
     if (length % 2 == 0) request.sampling = hot_sampling();
     all.push_back(std::move(request));
   }
-  for (const bool mtp : {true, false}) {
-    const std::filesystem::path& folder = mtp ? drafting.path() : target.folder();
+  for (const auto& [folder, method, drafter] : {std::tuple{drafting.path(), "mtp", drafting.path()},
+                                                {target.folder(), "eagle3", eagle3},
+                                                {target.folder(), "eagle3", masked.folder()}}) {
+    SCOPED_TRACE(drafter.string());
     Configuration drafted;
-    drafted.decoder = {mtp ? "mtp" : "eagle3", mtp ? folder : eagle3, {.width = 5}};
+    drafted.decoder = {method, drafter, {.width = 5}};
     drafted.depth = 2;
     drafted.prefill_chunk = 13;
     WalledOps walled;
