@@ -262,6 +262,38 @@ TEST_P(Recurrent, RejectionSamplingDoesNotDependOnBatchesAndChunks) {
   EXPECT_GT(accepted, 0);
 }
 
+// Drafters of every kind over layers with states, of which what is accepted goes through the log whatever drafted it.
+class RecurrentDrafters : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(OverDeltaNets, RecurrentDrafters,
+                         ::testing::Values("drafters/dflash2", "drafters/dspark", "drafters/speculators_dspark",
+                                           "drafters/lilicorr", "drafters/domino", "drafters/speculators_xpress",
+                                           "heads/eagle3_fitted", "heads/eagle3_speculators", "heads/peagle"),
+                         [](const auto& info) { return std::filesystem::path(info.param).filename().string(); });
+
+TEST_P(RecurrentDrafters, GiveTheTokensOfPlainDecodingAlone) {
+  const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
+  DeltaNets hybrid(*ops);
+  const SeededCheckpoint drafter(data_folder() / GetParam());
+  std::vector<Request> some;
+  for (const size_t i : {0, 2, 5, 7}) some.push_back(requests()[i]);
+  std::vector<std::vector<int32_t>> expected;
+  for (const Request& alone : some) {
+    const auto engine = open_engine(*ops, hybrid.model(), configuration("", 1, 1, 4096, false), kLongest);
+    expected.push_back(run_together(*engine, {alone})[0].tokens);
+  }
+  WarmRounds rounds;
+  for (const bool tight : {false, true}) {
+    Configuration asked =
+        configuration(method_of_drafter(drafter.folder()), 1, tight ? 1 : 2, tight ? 4096 : 13, tight);
+    asked.decoder.drafter = drafter.folder();
+    asked.decoder.dflash.width = 4;
+    asked.decoder.ngram = NgramUse::kNever;
+    const auto engine = open_engine(*ops, hybrid.model(), asked, kLongest);
+    rounds.run(*engine, some, expected, tight);
+  }
+  EXPECT_GT(rounds.drafted(), 0);
+}
+
 // Without attention, what was said before reaches a row by the states alone.
 TEST_P(Recurrent, StatesCarryWhatWasSaidBefore) {
   RecurrentModel recurrent(*ops_, {true, true, true, true});

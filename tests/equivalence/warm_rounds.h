@@ -34,6 +34,8 @@ class WarmRounds {
     EXPECT_GT(preemptions_, 0);
   }
 
+  int64_t drafted() const { return drafted_; }
+
  private:
   int64_t drafted_ = 0;
   int64_t accepted_ = 0;
