@@ -13,6 +13,9 @@
 
 namespace ashlar {
 
+/// `speculators_model_type` of drafters that are read by read_eagle3_config(); the others are of the DFlash family.
+inline constexpr const char* kEagle3Types[] = {"eagle3", "peagle"};
+
 /// How a drafter's file names the target's layers whose hidden states it reads: conventions differ in where they begin.
 struct LayerIds {
   std::string key;    ///< of config.json or of a GGUF file's metadata

@@ -11,7 +11,7 @@ namespace ashlar {
 namespace {
 
 constexpr const char* kType = "speculators_model_type";
-constexpr const char* kParallel = "peagle";
+constexpr const char* kParallel = kEagle3Types[1];
 constexpr const char* kLayerIds = "eagle_aux_hidden_state_layer_ids";
 constexpr int32_t kAuxLayers = 3;  // where nothing else is said
 constexpr int64_t kMaxChain = 256;
@@ -76,7 +76,9 @@ bool is_eagle3_folder(const std::filesystem::path& folder) {
   if (!file_exists(path)) return false;
   const Json root = read_json_file(path);
   if (!root.is_object()) return false;
-  if (root.contains(kType)) return root[kType] == "eagle3" || root[kType] == kParallel;
+  if (root.contains(kType)) {
+    return std::ranges::any_of(kEagle3Types, [&](const char* type) { return root[kType] == type; });
+  }
   return root.contains("eagle_config") || names_eagle3(root);
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "device/draft_heads.h"
 #include "device/sampling/sampling_params.h"
+#include "model/drafters/drafter_config.h"
 
 namespace ashlar {
 namespace {
@@ -193,18 +194,33 @@ const Head* find_head(const std::string& name) {
   return head == std::end(kHeads) ? nullptr : head;
 }
 
+std::string any_of_names(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "\"" : " or \"") + name + '"';
+  return text;
+}
+
 const Head& head_named(const JsonFields& fields, const char* key, bool in_speculators) {
   const std::string name = fields.string(key);
-  std::string known;
+  std::vector<std::string> known;
   for (const Head& head : kHeads) {
     if (in_speculators && !head.in_speculators) continue;
     if (name == head.name) return head;
-    known += std::string(known.empty() ? "" : " or ") + '"' + head.name + '"';
+    known.emplace_back(head.name);
   }
-  fields.fail(key, known);
+  if (in_speculators) known.insert(known.end(), std::begin(kEagle3Types), std::end(kEagle3Types));
+  fields.fail(key, any_of_names(known));
 }
 
-// z-lab's own checkpoints name their head by the architecture alone, others by a projector.
+[[noreturn]] void refuse_architecture(const JsonFields& fields) {
+  std::vector<std::string> known;
+  for (const Head& head : kHeads) known.emplace_back(head.architecture);
+  fields.fail("architectures", any_of_names(known));
+}
+
+// z-lab's own checkpoints name their head by the architecture alone, others by a projector. An architecture that ends
+// in "ForCausalLM" is that of a network of such layers; any other that is not known may draft in ways that no tensor
+// shows.
 const Head& zlab_head(const JsonFields& fields, const JsonFields& variant) {
   constexpr const char* kProjector = "projector_type";
   for (const JsonFields* holder : {&variant, &fields}) {
@@ -216,6 +232,7 @@ const Head& zlab_head(const JsonFields& fields, const JsonFields& variant) {
       for (const Head& head : kHeads) {
         if (architecture == head.architecture) return head;
       }
+      if (!architecture.ends_with("ForCausalLM")) refuse_architecture(fields);
     }
   }
   return kHeads[0];

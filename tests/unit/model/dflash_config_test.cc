@@ -111,6 +111,16 @@ TEST(DflashConfig, RefusesBadZlabConfigs) {
   refuse(nested(R"({"causal":"no"})"), {"causal", "true or false"});
 }
 
+// As plain DFlash a head of another kind would draft badly, and nothing would say so.
+TEST(DflashConfig, RefusesArchitecturesAndTypesByNamingThoseThatAreKnown) {
+  EXPECT_EQ(read(patched(zlab(), R"({"architectures":["Qwen3ForCausalLM"]})")).head, "dflash");
+  EXPECT_EQ(read(patched(zlab(), R"({"architectures":["DFlashDraftModel"]})")).head, "dflash");
+  refuse(patched(zlab(), R"({"architectures":["FooDraftModel"]})"),
+         {"architectures", "DFlashDraftModel", "DFlash2DraftModel", "Qwen3DSparkModel", "found [\"FooDraftModel\"]"});
+  refuse(patched(of_speculators(), R"({"speculators_model_type":"eagle"})"),
+         {"speculators_model_type", "dflash2", "\"eagle3\" or \"peagle\"", "found \"eagle\""});
+}
+
 TEST(DflashConfig, RefusesSizesThatOverflow) {
   std::string ids = "0";
   for (int i = 0; i < 1000; ++i) ids += ",0";
