@@ -40,9 +40,14 @@ struct Where {
 
 std::vector<Where> everywhere() {
   std::vector<Where> all;
-  for (const char* family : {"smollm3", "olmo2", "granite", "glm4", "phi3", "gpt_oss", "gpt_oss_mxfp4", "gemma4",
-                             "gemma4_text", "lfm2_moe", "glm4_moe", "gemma4_moe", "olmo3", "ministral3"}) {
+  for (const char* family :
+       {"smollm3", "olmo2", "granite", "glm4", "phi3", "gpt_oss", "gpt_oss_mxfp4", "gemma4", "gemma4_text", "lfm2_moe",
+        "glm4_moe", "gemma4_moe", "olmo3", "ministral3", "gemma3_text", "qwen3_next"}) {
     for (const char* device : {"ref", "cpu"}) all.push_back({device, family});
+  }
+  // Nothing of theirs is their own alone.
+  for (const char* family : {"gemma3", "mistral", "llama", "qwen2", "qwen3", "qwen3_moe_sliding"}) {
+    all.push_back({"cpu", family});
   }
   return all;
 }
