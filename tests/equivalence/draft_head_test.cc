@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Heads, DraftHeadEquivalence,
                                            Where{"cpu", "mtp_glm", "glm4_moe"}, Where{"ref", "eagle3_fitted", "qwen3"},
                                            Where{"cpu", "eagle3_fitted", "qwen3"},
                                            Where{"cpu", "eagle3_speculators", "qwen3"}, Where{"ref", "peagle", "qwen3"},
-                                           Where{"cpu", "peagle", "qwen3"}),
+                                           Where{"cpu", "peagle", "qwen3"}, Where{"cpu", "eagle3_layers", "qwen3"}),
                          [](const auto& info) { return std::string(info.param.device) + "_" + info.param.head; });
 
 TEST_P(DraftHeadEquivalence, EveryConfigurationGivesTheTokensOfPlainDecodingAlone) {

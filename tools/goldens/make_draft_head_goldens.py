@@ -24,7 +24,7 @@ from make_drafter_goldens import MIN_DRAFT_MARGIN, MIN_TARGET_MARGIN, OUTPUT, PR
 from seeded_weights import UNIT, describe, table, weight, with_weights
 
 DRAFTS = 4
-SHORT = {"peagle": 5, "mtp_glm": 5}  # tokens of its prompt
+SHORT = {"peagle": 5, "mtp_glm": 5, "eagle3_layers": 5}  # tokens of its prompt
 
 
 def layer_config(**overrides):
@@ -50,6 +50,8 @@ def variants():
     peagle = {**speculators, "architectures": ["PEagleSpeculator"], "speculators_model_type": "peagle", "mask_token_id": 93, "fc_norm": False,
               "norm_output": False, "eagle_aux_hidden_state_layer_ids": [1, 3],
               "transformer_layer_config": layer_config(num_hidden_layers=2, intermediate_size=16, num_attention_heads=2)}
+    layers = {**peagle, "architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3"}
+    del layers["mask_token_id"]
     return {
         "mtp_fitted": ("mtp", "qwen3_5_text", None, None),
         "mtp_moe": ("mtp", "qwen3_5_moe", None, None),
@@ -59,6 +61,7 @@ def variants():
         "eagle3_norm_before_fc": ("eagle3", "qwen3", gpt_oss, "layers.0."),
         "peagle": ("eagle3", "qwen3", peagle, "layers.0."),
         "mtp_glm": ("mtp", "glm4_moe", None, "model.layers.2."),
+        "eagle3_layers": ("eagle3", "qwen3", layers, "layers.0."),
     }
 
 
