@@ -215,6 +215,7 @@ case_inspect() {
   out_has '"kv_bytes_per_token": 6144'
   out_has '"drafter_kv_bytes_per_token": 1024'
   out_has '"full_context_bytes": 29360128'
+  out_has '"state_bytes_per_sequence": 0'
   out_has '"branch_bytes": 3145728'  # 16 trees of 16 rows, 8 in a page of 96 KiB
   # 12 frames of 16 KiB for the drafter instead of 256 pages.
   expect 0 "$ashlar" inspect pebble-11m --json --no-self-test --draft-window 64 --max-sequences 1

@@ -52,6 +52,18 @@ TEST(MemoryPlan, CountsKeysAndValuesOfAllLayers) {
   EXPECT_EQ(plan.drafter_window_bytes, 0);
 }
 
+// Three layers of delta nets with 6 matrices of 12 x 20 and 3 rows of 168 channels; a row of the log has those
+// channels, 2 keys, 6 values and 6 gates. Each begins on a cache line.
+TEST(MemoryPlan, StatesOfASequenceAreWhatItsLayersKeep) {
+  const auto ops = make_device("ref", {});
+  const ModelConfig hybrid = read_model_config(std::filesystem::path(ASHLAR_TEST_DATA) / "families" / "qwen3_5_text");
+  const MemoryPlan plan = plan_memory(*ops, hybrid.stack, nullptr, 0, 0, {5, 4, 16});
+  const auto lines = [](int64_t floats) { return (floats + 15) / 16 * 64; };
+  const int64_t state = 3 * lines(6 * 12 * 20 + 3 * 168), row = 3 * lines(168 + 2 * 12 + 6 * 20 + 6);
+  EXPECT_EQ(plan.state_bytes_of_sequence(), state + 16 * row);
+  EXPECT_EQ(plan.state_bytes, 5 * plan.state_bytes_of_sequence() + 4 * state);
+}
+
 TEST(MemoryPlan, BranchesOfDraftsTakePagesOfTheirOwn) {
   const auto ops = make_device("ref", {});
   const StackConfig target = stack(12);
