@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "io/weights/gguf.h"
 #include "session/answers.h"
 #include "session/progress.h"
 #include "text/tokenizer/model_tokens.h"
@@ -30,6 +31,7 @@ DrafterCheck run_check(Session& session, DecoderSpec spec) {
   DrafterCheck check;
   const bool is_layer = session.choice().drafts_itself && spec.drafter == *session.choice().drafter;
   check.drafter = is_layer ? session.drafter_name() : spec.drafter.string();
+  if (!is_layer) check.settings = is_gguf(spec.drafter) ? "metadata" : "config.json";
   check.target = session.choice().model.string();
   check.recorded_first = recorded_first_acceptance(spec.drafter);
   std::vector<AnswerJob> jobs;
@@ -73,7 +75,10 @@ void find_repair(Session& session, DrafterCheck& check, double seconds) {
   const int64_t end = now_ns() + static_cast<int64_t>(seconds * 1e9);
   const std::vector<int32_t> masks = mask_tokens(session.tokenizer(), session.config().vocab, session.stop_ids());
   for (const DrafterRepair& repair : usual_repairs(session.model(), session.spec(), masks)) {
-    if (now_ns() > end) return;
+    if (now_ns() > end) {
+      if (check.untried.empty() || check.untried.back() != repair.setting) check.untried.push_back(repair.setting);
+      continue;
+    }
     ++check.repairs_tried;
     DrafterCheck tried;
     try {
@@ -86,6 +91,28 @@ void find_repair(Session& session, DrafterCheck& check, double seconds) {
     const double best = check.repair ? check.repair->first_rate : check.first_rate();
     if (tried.first_rate() > best) check.repair = {repair.what, tried.first_rate(), tried.mean_length};
   }
+}
+
+std::string said_of_repairs(const DrafterCheck& check) {
+  if (check.repairs_tried == 0) return {};
+  return " (" + std::to_string(check.repairs_tried) + " other settings of its " + check.settings +
+         " were tried; none drafts well)";
+}
+
+// What was tried without help is none of them.
+std::string usual_causes(const DrafterCheck& check) {
+  const std::string chat = "  - the chat template differs from the one of its training data\n";
+  if (check.settings.empty()) {
+    return "  - the model was trained on, merged or pruned, and the layer that drafts was left as it was\n" + chat;
+  }
+  std::string causes = "  - it was trained for another model, or for another version of this one\n";
+  if (!check.untried.empty()) {
+    std::string names;
+    for (const std::string& name : check.untried) names += (names.empty() ? "" : ", ") + name;
+    causes += "  - " + names + " of its " + check.settings + ", which there was no time to try\n";
+  }
+  return causes + chat + "  - layer_types, sliding_window or rope_scaling of its " + check.settings +
+         " differ from its training\n";
 }
 
 }  // namespace
@@ -129,21 +156,11 @@ std::string warning_about(const DrafterCheck& check) {
   if (check.repair) {
     std::snprintf(figures, sizeof figures, "in %.0f %% of steps, with %.2f tokens a step",
                   100 * check.repair->first_rate, check.repair->mean_length);
-    return found + "Its config.json is wrong: with " + check.repair->what + " its first draft is accepted\n  " +
-           figures + ". Correct that there, or say --no-self-test to silence this.";
+    return found + "Its " + check.settings + " is wrong: with " + check.repair->what +
+           " its first draft is accepted\n  " + figures +
+           ". Correct that there, or say --no-self-test to silence this.";
   }
-  return found + "Usual causes" +
-         (check.repairs_tried > 0 ? " (" + std::to_string(check.repairs_tried) +
-                                        " other settings of its config.json were tried; none drafts well)"
-                                  : "") +
-         ":\n"
-         "  - it was trained for another model, or for another version of this one\n" +
-         (check.repairs_tried > 0
-              ? "  - its target_layer_ids are off by one (some exports count the embedding as layer 0)\n"
-                "  - mask_token_id is not the one it was trained with\n"
-              : "") +
-         "  - the chat template differs from the one of its training data\n"
-         "  - rope_theta, rope_scaling or layer_types of its config.json differ from its training\n"
+  return found + "Usual causes" + said_of_repairs(check) + ":\n" + usual_causes(check) +
          "  Try --drafter none to compare the speed, or --no-self-test to silence this.";
 }
 

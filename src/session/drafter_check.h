@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "session/session.h"
 
@@ -23,12 +24,14 @@ struct DrafterCheck {
   double seconds = 0;
   /// Of what else its configuration could have meant, and what drafts well.
   struct Repair {
-    std::string what;  ///< in the words of its config.json
+    std::string what;  ///< in the words of its settings
     double first_rate = 0;
     double mean_length = 0;
   };
   std::optional<Repair> repair;
   int32_t repairs_tried = 0;
+  std::vector<std::string> untried;  ///< settings for which there was no time
+  std::string settings;              ///< where they stand: "config.json"; empty: it is the model's own layer
 
   double first_rate() const {
     return steps > 0 ? static_cast<double>(first_accepted) / static_cast<double>(steps) : 0.0;

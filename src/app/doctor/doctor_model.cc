@@ -57,7 +57,7 @@ Finding check_drafting(Session& session) {
   if (!check.suspicious()) return {"drafter", Severity::kOk, found, ""};
   if (check.repair) {
     return {"drafter", Severity::kWarning, found,
-            "its config.json is wrong: with " + check.repair->what + " it drafts well; correct that there"};
+            "its " + check.settings + " is wrong: with " + check.repair->what + " it drafts well; correct that there"};
   }
   return {"drafter", Severity::kWarning, found,
           "it hardly predicts the model; ashlar inspect names the usual causes, --drafter none does without"};

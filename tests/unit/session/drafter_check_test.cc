@@ -97,7 +97,35 @@ TEST_F(DrafterSelfTest, ADrafterThatNoSettingMendsIsSaidToBeForAnotherModel) {
   EXPECT_TRUE(result.suspicious()) << result.first_rate();
   EXPECT_FALSE(result.repair) << result.repair->what;
   EXPECT_GE(result.repairs_tried, 6);
-  EXPECT_THAT(warning_about(result), testing::HasSubstr("trained for another model"));
+  const std::string warning = warning_about(result);
+  EXPECT_THAT(warning, testing::HasSubstr("trained for another model"));
+  // What was tried and did not help is no advice.
+  for (const char* tried : {"target_layer_ids", "mask_token_id", "rope_theta", "is_causal"}) {
+    EXPECT_THAT(warning, testing::Not(testing::HasSubstr(tried)));
+  }
+}
+
+TEST(DrafterWarning, SaysWhereSettingsStandAndWhatWasNotTried) {
+  DrafterCheck check;
+  check.steps = 10;
+  check.mean_length = 1;
+  check.settings = "config.json";
+  check.repairs_tried = 2;
+  check.untried = {"rope_theta", "is_causal"};
+  EXPECT_THAT(warning_about(check), testing::HasSubstr("(2 other settings of its config.json were tried"));
+  EXPECT_THAT(warning_about(check), testing::HasSubstr("rope_theta, is_causal of its config.json, which there was no"));
+  check.repair = {"mask_token_id 3", 0.5, 2};
+  EXPECT_THAT(warning_about(check), testing::HasSubstr("Its config.json is wrong: with mask_token_id 3"));
+  check.settings = "metadata";  // of a GGUF file
+  EXPECT_THAT(warning_about(check), testing::HasSubstr("Its metadata is wrong: with mask_token_id 3"));
+  // The model's own layer has neither settings nor another model.
+  DrafterCheck layer;
+  layer.steps = 10;
+  layer.mean_length = 1;
+  EXPECT_THAT(warning_about(layer), testing::HasSubstr("the layer that drafts was left as it was"));
+  for (const char* wrong : {"another model", "config.json", "rope_scaling"}) {
+    EXPECT_THAT(warning_about(layer), testing::Not(testing::HasSubstr(wrong)));
+  }
 }
 
 TEST_F(DrafterSelfTest, ARecordSetsTheExpectation) {

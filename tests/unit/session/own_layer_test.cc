@@ -12,27 +12,13 @@
 #include "session/answers.h"
 #include "session/drafter_check.h"
 #include "session/session.h"
+#include "unit/session/one_character_tokenizer.h"
 
 namespace ashlar::testing {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-
-/// Each printable character is a token.
-Json one_character_tokenizer() {
-  Json vocab = Json::object();
-  for (int c = '!'; c <= '~'; ++c) vocab[std::string(1, static_cast<char>(c))] = c - '!';
-  vocab["\u0120"] = '~' - '!' + 1;  // a space
-  const Json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
-  return {{"version", "1.0"},
-          {"added_tokens", Json::array()},
-          {"normalizer", nullptr},
-          {"pre_tokenizer", bytes},
-          {"post_processor", nullptr},
-          {"decoder", bytes},
-          {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", Json::array()}}}};
-}
 
 struct Own {
   const char* target;  // of tests/data/families
@@ -99,7 +85,9 @@ TEST_P(OwnLayer, SessionsDraftWithItAndSayTheSame) {
     EXPECT_THAT(notes, HasSubstr("this drafter has no use for several passes: --passes changes nothing\n"));
     EXPECT_EQ(notes.find("drafting with the layer") != std::string::npos, drafter[0] == '\0');
     EXPECT_EQ(notes.find(std::string("of ") + GetParam().prefix), std::string::npos) << notes;
-    EXPECT_GE(check_drafter(session).steps, 6);
+    const DrafterCheck check = check_drafter(session);
+    EXPECT_GE(check.steps, 6);
+    EXPECT_EQ(check.settings, "");
     EXPECT_EQ(answer_of(session), expected);
   }
 }
