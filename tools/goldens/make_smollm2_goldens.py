@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Greedy answers of SmolLM2-135M-Instruct in Q4_1 by transformers, in fp32 on the numbers that the file holds.
+"""Greedy answers of SmolLM2-135M-Instruct in Q4_1 by transformers, in fp32 on the numbers that the file holds, and its perplexity.
 
-make_smollm2_goldens.py FILE.gguf [OUT.json] writes tests/data/gguf/smollm2.json: for each prompt its ids by the package
-tokenizers, the answer, and how far the best logit was above the next at each token.
+make_smollm2_goldens.py FILE.gguf [OUT.json], from the root of the repository, writes tests/data/gguf/smollm2.json: for each question
+the prompt's ids by the package tokenizers, the answer, and how far the best logit was above the next at each token (three digits);
+and of the text of LICENSE the perplexity, in windows whose second halves are predicted.
 Needs: pip install gguf numpy tokenizers torch transformers
 """
 
 import json
+import math
 import sys
 
 import gguf
@@ -17,6 +19,7 @@ from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM
 
 MAX_TOKENS = 48
+TEXT, WINDOW = "LICENSE", 256
 QUESTIONS = """What is the capital of France?
 What is 2 plus 2?
 Name three colours.
@@ -36,7 +39,37 @@ What is the opposite of hot?
 Name a programming language.
 What does DNA stand for?
 Complete: The quick brown fox
-Is 17 a prime number?""".split("\n")
+Is 17 a prime number?
+What is the chemical symbol for gold?
+How many continents are there?
+Who painted the Mona Lisa?
+Write a Python function that adds two numbers.
+What language is spoken in Brazil?
+Name two fruits that are red.
+What is the square root of 81?
+Give a recipe for pancakes.
+Who was the first president of the United States?
+What is photosynthesis?
+Explain gravity to a child.
+How do I boil an egg?
+Name the four seasons.
+What is 12 times 3?
+What is the past tense of "go"?
+Where do penguins live?
+What comes after Thursday?
+Why do leaves fall in autumn?
+What is the currency of Japan?
+Write one sentence about the sea.
+How long is a marathon?
+What is a noun?
+Name an animal that flies.
+Spell "necessary".
+What does a thermometer measure?
+Is the Earth flat?
+Suggest a name for a cat.
+What is the freezing point of water in Fahrenheit?
+How many minutes are in two hours?
+Summarise: The shop opens at nine, closes at six, and is shut on Sundays.""".split("\n")
 PROMPT = """<|im_start|>system
 You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>
 <|im_start|>user
@@ -94,23 +127,37 @@ def answer(model: LlamaForCausalLM, ids: list, end: int) -> tuple:
         cache = out.past_key_values
         best, at = out.logits[0, -1].topk(2)
         tokens.append(int(at[0]))
-        margins.append(round(float(best[0] - best[1]), 3))
+        margins.append(float(f"{float(best[0] - best[1]):.3g}"))
         rows = tokens[-1:]
     return tokens, margins
+
+
+@torch.no_grad()
+def perplexity(model: LlamaForCausalLM, ids: list) -> dict:
+    windows = [ids[at:at + WINDOW] for at in range(0, len(ids) - WINDOW + 1, WINDOW)]
+    total = 0.0
+    for window in windows:
+        logprobs = model(torch.tensor([window])).logits[0].double().log_softmax(-1)
+        total -= sum(float(logprobs[at - 1, window[at]]) for at in range(WINDOW // 2, WINDOW))
+    value = math.exp(total / (len(windows) * (WINDOW - WINDOW // 2)))
+    return {"text": TEXT, "window": WINDOW, "windows": len(windows), "value": round(value, 4)}
 
 
 def main() -> None:
     reader = gguf.GGUFReader(sys.argv[1])
     values = {name: field.contents() for name, field in reader.fields.items()}
     model, tokenizer = load_model(reader, values), load_tokenizer(values)
+    encode = lambda text: tokenizer.encode(text, add_special_tokens=False).ids
+    with open(TEXT) as text:
+        predicted = perplexity(model, encode(text.read()))
     lines = []
     for question in QUESTIONS:
-        prompt = PROMPT.format(question)
-        ids = tokenizer.encode(prompt, add_special_tokens=False).ids
+        ids = encode(PROMPT.format(question))
         tokens, margins = answer(model, ids, values["tokenizer.ggml.eos_token_id"])
-        lines.append(json.dumps({"prompt": prompt, "prompt_ids": ids, "tokens": tokens, "margins": margins}, separators=(",", ":")))
+        lines.append(json.dumps({"question": question, "prompt_ids": ids, "tokens": tokens, "margins": margins}, separators=(",", ":")))
     with open(sys.argv[2] if len(sys.argv) > 2 else "tests/data/gguf/smollm2.json", "w") as out:
-        out.write("[" + ",\n".join(lines) + "]\n")
+        head = f'"prompt":{json.dumps(PROMPT)},\n"perplexity":{json.dumps(predicted)},\n'
+        out.write("{" + head + '"answers":[' + ",\n".join(lines) + "]}\n")
 
 
 if __name__ == "__main__":
