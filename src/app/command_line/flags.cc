@@ -141,9 +141,7 @@ void add_memory_flags(CLI::App& command, SessionOptions& options) {
       ->envname("ASHLAR_WEIGHTS")
       ->group(kDeviceGroup);
   add_choice<KeptWeights>(command, "--drafter-weights", options.device_options.drafter_weights,
-                          "The drafter's on cpu and cuda: its speed and its drafts, no token of an answer "
-                          "(default: auto)",
-                          weights)
+                          "The drafter's; no token depends on them (default: auto, by device)", weights)
       ->envname("ASHLAR_DRAFTER_WEIGHTS")
       ->group(kDeviceGroup);
   options.weights_cache = default_weights_cache();
