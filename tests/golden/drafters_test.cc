@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/error.h"
 #include "device/device.h"
 #include "golden/direct_decoding.h"
@@ -16,6 +18,8 @@ namespace {
 
 constexpr double kTolerance = 1e-5;
 constexpr int32_t kMaxTokens = 96;
+const std::set<std::string> kRepeating = {"dflash_sliding", "dflash_noncausal_sliding", "dflash_bias",
+                                          "speculators_anchor"};
 
 class Drafters : public ::testing::TestWithParam<std::string> {
  protected:
@@ -58,7 +62,8 @@ class Drafters : public ::testing::TestWithParam<std::string> {
       expect_tensor(decoder_.aux_hidden().narrow(n), call + ".features");
       expect_tensor(drafter_->features(decoder_.aux_hidden().narrow(n)), call + ".context");
     } else {
-      ASSERT_EQ(drafter_->config().stack.n_layers, 1);  // the smallest goldens leave out what others have
+      // The smallest goldens leave out what others have, and so do these, whose layers see the same features.
+      ASSERT_TRUE(drafter_->config().stack.n_layers == 1 || kRepeating.contains(GetParam()));
     }
     decoder_.write_context(ids, start - n);
     const Tensor hidden = decoder_.draft_hidden(last_token, start, block_rows());
