@@ -127,7 +127,7 @@ TEST_P(GroupedWeights, SumsOfAGroupFit) {
       }
       const auto packed = cpu->pack({{{"w", Scheme::kF32, values.row(0), n, k}}, {}});
       const float want = sign * 127 * 15 / 16 * k * 31 / 32;
-      for (const int32_t rows : {1, 16}) {
+      for (const int32_t rows : {1, 16, 33}) {
         Matrix x(rows, k), out(rows, n);
         for (int32_t r = 0; r < rows; ++r) std::fill_n(x.row(r), k, sign * 127);
         cpu->linear(*packed, x.view(), Store::kOverwrite, out.view());

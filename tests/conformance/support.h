@@ -107,7 +107,8 @@ inline double worst_row_error(const Matrix& got, const Matrix& want) {
     const double scale = std::max(norm(want.row(r), want.cols()) / std::sqrt(std::max(1, want.cols())), 1e-30);
     for (int32_t c = 0; c < want.cols(); ++c) {
       const double error = std::abs(static_cast<double>(got.row(r)[c]) - want.row(r)[c]) / scale;
-      if (!(error <= worst)) worst = error;  // NaN counts
+      if (std::isnan(error)) return error;  // more than any bound
+      worst = std::max(worst, error);
     }
   }
   return worst;

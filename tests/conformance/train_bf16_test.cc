@@ -29,7 +29,8 @@ double worst_row_distance(const Matrix& got, const Matrix& want) {
       squares += error * error;
     }
     const double distance = std::sqrt(squares) / std::max(norm(want.row(r), want.cols()), 1e-30);
-    if (!(distance <= worst)) worst = distance;  // NaN counts
+    if (std::isnan(distance)) return distance;  // more than any bound
+    worst = std::max(worst, distance);
   }
   return worst;
 }

@@ -86,8 +86,10 @@ TEST_F(Completion, BashProposesValues) {
   EXPECT_EQ(proposals(script, "ashlar serve --tls-cert \"\""), Set{});  // bash itself then names files
   EXPECT_EQ(proposals(script, "ashlar doc"), Set{"doctor"});
   EXPECT_EQ(proposals(script, "ashlar completion z"), Set{"zsh"});
-  const std::vector<std::string> devices = device_names();
-  EXPECT_EQ(proposals(script, "ashlar run --device \"\""), Set(devices.begin(), devices.end()));
+  const std::vector<std::string> names = device_names();
+  Set devices(names.begin(), names.end());
+  devices.insert("auto");
+  EXPECT_EQ(proposals(script, "ashlar run --device \"\""), devices);
   EXPECT_EQ(proposals(script, "ashlar serve --log-level w"), Set{"warn"});
   EXPECT_EQ(proposals(script, "ashlar run --dllm-algorithm low"), Set{"low_confidence"});
   EXPECT_TRUE(proposals(script, "ashlar run --isa \"\"").contains("portable"));
