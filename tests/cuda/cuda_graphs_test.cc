@@ -170,7 +170,7 @@ TEST_F(GraphsOnGpu, ScratchMemoryMayGrowWithinAPass) {
   }
 }
 
-// It has run already: nobody hears of it, it runs as it is from then on, and others are recorded all the same.
+// It has run already: the error is not reported, it runs as it is from then on, and others are recorded all the same.
 TEST_F(GraphsOnGpu, AnErrorWhileAPassIsRecordedKeepsItFromThatAlone) {
   for (int32_t round = 0; round < 40; ++round) {
     fails_recorded_ = true;

@@ -25,7 +25,7 @@ Request simple_request(const std::shared_ptr<CheckingSink>& sink) {
 }
 
 // Whenever it happens, in a prompt or among answers: whatever runs or waits ends with the reason, once; nothing is
-// asked of the device again, and nobody else comes in.
+// asked of the device again, and further requests are refused.
 TEST_P(DeviceLostTest, EndsEveryRequestWithItsReasonAndRefusesMore) {
   for (int32_t lose_at = 0; lose_at < 8; ++lose_at) {
     SCOPED_TRACE(lose_at);

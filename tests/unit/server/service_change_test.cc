@@ -152,7 +152,7 @@ TEST(ServiceChange, LetsGoOfThoseWhoWaitWhereTheServerEnds) {
   EXPECT_FALSE(service.begin_change());
 }
 
-// Who runs and who waits is told why, and so is whoever looks after the server.
+// Requests that run and requests that wait end with the reason, and the health reports it.
 TEST(ServiceDevice, WhenItIsLostEveryAnswerSaysSoAndSoDoesTheHealth) {
   ServiceHarness harness;
   harness.decoder().lose_device(3);
