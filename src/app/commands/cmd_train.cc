@@ -57,7 +57,7 @@ void check_paths(const TrainCommand& command, const TrainOptions& train) {
   }
   if (command.capture) return;
   const fs::path& folder = train.output;
-  const bool begun = TrainRun::has_state(folder) || file_exists(folder / TrainRun::kSettings);
+  const bool state = TrainRun::has_state(folder), begun = file_exists(folder / TrainRun::kSettings);
   const bool drafter =
       std::ranges::any_of(train_methods(), [&](const TrainMethod& method) { return method.is_folder(folder); });
   const auto fail = [&](const std::string& what) { throw Error("train", folder.string() + ": " + what); };
@@ -66,18 +66,23 @@ void check_paths(const TrainCommand& command, const TrainOptions& train) {
     return;
   }
   if (train.resume) {
+    // A state is written before the first drafter: one without it is of a run whose state was removed.
+    if (!state && drafter) {
+      fail("holds a drafter without " + std::string(TrainRun::kState) + ", which --resume goes on from; --from " +
+           folder.string() + " and another -o start another training from the drafter");
+    }
+    if (state) return;
     if (!begun) fail("has no state of a training run to go on with; leave --resume out to begin one");
-    return;
-  }
-  if (TrainRun::has_state(folder) || drafter) {
-    fail("holds a drafter already; " + std::string(begun ? "--resume goes on with its training, " : "") + "--from " +
+  } else if (state || drafter) {
+    fail("holds a drafter already; " + std::string(state ? "--resume goes on with its training, " : "") + "--from " +
          folder.string() + " starts another one from it, or name a new folder");
   }
   if (!file_exists(folder)) return;
   if (!fs::is_directory(folder)) fail("is no folder");
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (is_left_over(entry.path().filename().string(), command.regeneration.wanted)) continue;
-    fail("holds other files; expected a new or empty folder");
+    fail(train.resume ? "holds no state of a training run to go on with, and other files than a new one has"
+                      : "holds other files; expected a new or empty folder");
   }
 }
 
