@@ -95,6 +95,7 @@ class Engine::Impl {
     wake_.notify_one();
     pipeline_->nudge();
   }
+  void collect();
   void fail_everything(const char* reason);
   void lose_device(const char* reason);
   std::string check(const Request& request) const;
@@ -269,9 +270,8 @@ void Engine::Impl::advance(uint32_t news) {
     const int64_t arrived = now_ns();
     wait_ns_ += arrived - decided;
     if (!done) return;  // somebody has come, or wants something else
-    Step& step = pipeline_->collect();
-    scheduler_->collect(step);
-    if (step.device_lost) lose_device(step.error.c_str());
+    collect();
+    if (is_lost_) fail_everything(lost_.c_str());
     host_ns_ += now_ns() - arrived;
   } else if (!planned && scheduler_->left_out()) {
     wait_for_masks(news);
@@ -301,26 +301,30 @@ bool Engine::Impl::extend() {
   return true;
 }
 
+// Requests are refused before those of the step end: a client that sees an end finds lost() set.
+void Engine::Impl::collect() {
+  Step& step = pipeline_->collect();
+  if (step.device_lost) lose_device(step.error.c_str());
+  scheduler_->collect(step);
+}
+
+void Engine::Impl::lose_device(const char* reason) {
+  if (is_lost_) return;                    // the steps after it say the same
+  std::string why = copy_or_less(reason);  // that of a step is written over
+  const std::lock_guard lock(mutex_);
+  lost_ = std::move(why);
+  is_lost_ = true;
+}
+
 // Ends come first: what a step in flight would do with a sequence that goes on may need the memory that just lacked.
 void Engine::Impl::fail_everything(const char* reason) {
   scheduler_->end_all(FinishReason::kError, reason);
-  while (pipeline_->inflight() > 0) scheduler_->collect(pipeline_->collect());
+  while (pipeline_->inflight() > 0) collect();
   for (auto& sequence : arriving_) {
     if (sequence) scheduler_->refuse(*sequence, reason);
   }
   arriving_.clear();
   cancelling_.clear();
-}
-
-// Refuses requests first, so that none comes in after those that end here.
-void Engine::Impl::lose_device(const char* reason) {
-  std::string why = copy_or_less(reason);  // that of a step is written over
-  {
-    const std::lock_guard lock(mutex_);
-    lost_ = std::move(why);
-  }
-  is_lost_ = true;
-  fail_everything(lost_.c_str());
 }
 
 void Engine::Impl::loop() {
@@ -329,7 +333,7 @@ void Engine::Impl::loop() {
       const uint32_t news = pipeline_->news();
       if (take_inbox()) {
         scheduler_->end_all(FinishReason::kCancelled, {});
-        while (pipeline_->inflight() > 0) scheduler_->collect(pipeline_->collect());
+        while (pipeline_->inflight() > 0) collect();
         return;
       }
       if (is_lost_) {
@@ -339,6 +343,7 @@ void Engine::Impl::loop() {
       }
     } catch (const DeviceLost& error) {
       lose_device(error.what());
+      fail_everything(lost_.c_str());
     } catch (const std::exception& error) {
       fail_everything(message_of(error));  // memory ran out; the requests end with it, the engine lives on
     }

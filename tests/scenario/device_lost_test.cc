@@ -16,7 +16,7 @@ namespace {
 class DeviceLostTest : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Depths, DeviceLostTest, ::testing::Values(1, 2));
 
-Request simple_request(const std::shared_ptr<CheckingSink>& sink) {
+Request simple_request(const std::shared_ptr<EventSink>& sink) {
   Request request;
   request.prompt = {1, 2, 3};
   request.max_tokens = 30;
@@ -24,8 +24,26 @@ Request simple_request(const std::shared_ptr<CheckingSink>& sink) {
   return request;
 }
 
-// Whenever it happens, in a prompt or among answers: whatever runs or waits ends with the reason, once; nothing is
-// asked of the device again, and further requests are refused.
+// Keeps what the engine says of its device when the request ends.
+class AskingSink final : public EventSink {
+ public:
+  explicit AskingSink(const Engine& engine) : engine_(engine) {}
+  void on_tokens(const TokensEvent& event) override { sink_.on_tokens(event); }
+  void on_end(EndEvent event) noexcept override {
+    lost_ = engine_.lost();
+    sink_.on_end(std::move(event));
+  }
+  const CheckingSink& checked() const { return sink_; }
+  const std::string& lost() const { return lost_; }
+
+ private:
+  const Engine& engine_;
+  CheckingSink sink_;
+  std::string lost_;
+};
+
+// Whenever it happens, in a prompt or among answers: whatever runs or waits ends with the reason, once, and the engine
+// says so by then; nothing is asked of the device again, and further requests are refused.
 TEST_P(DeviceLostTest, EndsEveryRequestWithItsReasonAndRefusesMore) {
   for (int32_t lose_at = 0; lose_at < 8; ++lose_at) {
     SCOPED_TRACE(lose_at);
@@ -40,9 +58,9 @@ TEST_P(DeviceLostTest, EndsEveryRequestWithItsReasonAndRefusesMore) {
     options.kv_pages = 64;
     Engine engine(*ops, std::move(decoder), options);
     EXPECT_EQ(engine.lost(), "");
-    std::vector<std::shared_ptr<CheckingSink>> sinks;
+    std::vector<std::shared_ptr<AskingSink>> sinks;
     for (int i = 0; i < 6; ++i) {
-      sinks.push_back(std::make_shared<CheckingSink>());
+      sinks.push_back(std::make_shared<AskingSink>(engine));
       const Result<RequestId> id = engine.submit(simple_request(sinks.back()));
       if (!id.ok()) {  // the first launch was too early for it
         EXPECT_EQ(lose_at, 0);
@@ -54,9 +72,10 @@ TEST_P(DeviceLostTest, EndsEveryRequestWithItsReasonAndRefusesMore) {
     fake.allow(INT32_MAX);
     engine.wait_idle();
     for (const auto& sink : sinks) {
-      EXPECT_EQ(sink->ends, 1);
-      EXPECT_EQ(sink->end.reason, FinishReason::kError);
-      EXPECT_EQ(sink->end.error, "[fake] the device is gone");
+      EXPECT_EQ(sink->checked().ends, 1);
+      EXPECT_EQ(sink->checked().end.reason, FinishReason::kError);
+      EXPECT_EQ(sink->checked().end.error, "[fake] the device is gone");
+      EXPECT_EQ(sink->lost(), "[fake] the device is gone");
     }
     EXPECT_EQ(engine.lost(), "[fake] the device is gone");
     const Result<RequestId> refused = engine.submit(simple_request(std::make_shared<CheckingSink>()));
