@@ -63,6 +63,7 @@ DrafterCheck run_check(Session& session, DecoderSpec spec) {
     steps += stats.verify_steps;
     for (size_t n = 0; n < stats.lengths.size(); ++n) tokens += static_cast<int64_t>(n) * stats.lengths[n];
   }
+  if (const std::string lost = engine.lost(); !lost.empty()) throw DeviceLost("drafter", lost);
   check.seconds = static_cast<double>(now_ns() - begin) * 1e-9;
   check.mean_length = steps > 0 ? static_cast<double>(tokens) / static_cast<double>(steps) : 0.0;
   session.stop();
@@ -83,6 +84,8 @@ void find_repair(Session& session, DrafterCheck& check, double seconds) {
     DrafterCheck tried;
     try {
       tried = run_check(session, repair.spec);
+    } catch (const DeviceLost&) {
+      throw;
     } catch (const Error&) {  // what does not even load is no repair
       session.stop();
       continue;

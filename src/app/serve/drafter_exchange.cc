@@ -52,6 +52,8 @@ Engine& DrafterExchange::change_back(bool undone) {
       drafts_ = true;
       return engine;
     }
+  } catch (const DeviceLost&) {
+    throw;
   } catch (const std::exception&) {  // tokens are the same without
   }
   DecoderSpec plain = spec_;

@@ -18,7 +18,7 @@ class DrafterExchange {
   std::string drafter() const;
 
   /// Ends the session's engine and starts one with the drafter of the folder. Throws what keeps it from serving; there
-  /// is no engine then.
+  /// is no engine then. DeviceLost, as of change_back(): there will be none in this process.
   Engine& change();
   /// Starts one with the drafter that served last. `undone`: where that came from the folder, it is there again, not
   /// the one that change() read. Without drafts if it is not to be had. Throws if there is no engine to be had at all.

@@ -72,6 +72,8 @@ void IdleLearning::run() {
     try {
       look_after();
       act(learner_.next(now_ns(), idle, traffic_.counts()));
+    } catch (const DeviceLost& error) {
+      lose(error);
     } catch (const std::exception& error) {  // no memory; the next turn may have some
       fail(message_of(error));
     }
@@ -146,7 +148,15 @@ void IdleLearning::fail(std::string_view what) noexcept {
   }
 }
 
-// Requests that come while nothing can be answered wait, so whatever happens here must end with an engine.
+// Only an exchange asks anything of the device. The server ends for it, and the drafter that it was to go over to is
+// not at fault: it stays for the next start.
+void IdleLearning::lose(const DeviceLost& error) noexcept {
+  stop_ = true;
+  service_.lose_device(copy_or_less(error.what()));
+}
+
+// Requests that come while nothing can be answered wait, so whatever happens here must end with an engine, or with
+// DeviceLost.
 void IdleLearning::replace() {
   if (!service_.begin_change()) return;
   learner_.replaced();
@@ -155,6 +165,8 @@ void IdleLearning::replace() {
   Engine* engine = nullptr;
   try {
     engine = &exchange_.change();
+  } catch (const DeviceLost&) {
+    throw;
   } catch (const std::exception& error) {
     problem = copy_or_less(message_of(error));
   }
@@ -194,6 +206,7 @@ std::string IdleLearning::description() const noexcept {
 }
 
 // Tries once where the server ends, too: requests that came before wait. Null if there is no engine by then.
+// Throws DeviceLost where none can be made.
 Engine* IdleLearning::change_back() {
   bool undone = true;
   try {
@@ -205,6 +218,8 @@ Engine* IdleLearning::change_back() {
   for (bool reported = false;; reported = true) {
     try {
       return &exchange_.change_back(undone);
+    } catch (const DeviceLost&) {
+      throw;
     } catch (const std::exception& error) {
       if (!reported) report(error, false);
     }

@@ -14,6 +14,7 @@
 #include "app/serve/drafter_exchange.h"
 #include "app/serve/idle_learner.h"
 #include "app/serve/log.h"
+#include "base/error.h"
 #include "io/child_process.h"
 #include "server/service/service.h"
 
@@ -51,6 +52,7 @@ class IdleLearning {
   Engine* change_back();
   std::string description() const noexcept;
   void fail(std::string_view what) noexcept;
+  void lose(const DeviceLost& error) noexcept;
   void report(const std::exception& error, bool keeps_serving) noexcept;
 
   const Options options_;

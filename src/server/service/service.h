@@ -79,6 +79,9 @@ class Service {
   /// No engine can be made for now, and why: until end_change() problem() says so, and so do 503s to requests.
   void report_change(std::string why);
   void end_change(Engine& engine, std::string description) noexcept;
+  /// Instead of end_change(): the device is lost, so there is no engine any more. Requests are refused, and
+  /// engine().lost() says why.
+  void lose_device(std::string why) noexcept;
 
   /// Empty if requests would be answered, if only later; otherwise why not.
   std::string problem() const;

@@ -82,11 +82,10 @@ std::optional<ApiError> Service::wait_for_engine(int64_t arrived_ns) {
   } else {
     changed_.wait(lock, over);
   }
-  if (!changing_) {
-    std::string lost = engine_.lost();
-    if (lost.empty()) return std::nullopt;
+  if (std::string lost = engine_.lost(); !lost.empty()) {
     return ApiError{503, "server_error", std::move(lost), "", "device_lost", 10};
   }
+  if (!changing_) return std::nullopt;
   if (cancelling_) return shutting_down();
   if (!change_problem_.empty()) return ApiError{503, "server_error", change_problem_, "", "no_engine", 10};
   return took_too_long();
@@ -113,6 +112,14 @@ void Service::end_change(Engine& engine, std::string description) noexcept {
   engine_.open(engine, std::move(description));
   changing_ = false;
   change_problem_.clear();
+  changed_.notify_all();
+}
+
+// The change goes on for good, so that no other one begins.
+void Service::lose_device(std::string why) noexcept {
+  const std::lock_guard lock(mutex_);
+  change_problem_ = copy_or_less(why);
+  engine_.lose(std::move(why));
   changed_.notify_all();
 }
 

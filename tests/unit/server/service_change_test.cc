@@ -174,6 +174,26 @@ TEST(ServiceDevice, WhenItIsLostEveryAnswerSaysSoAndSoDoesTheHealth) {
   EXPECT_NE(health.body.find("the device is gone"), std::string::npos) << health.body;
   EXPECT_EQ(harness.service().engine().lost(), "[fake] the device is gone");
   EXPECT_TRUE(harness.service().wait_idle(std::chrono::steady_clock::now() + std::chrono::seconds(10)));
+  ASSERT_TRUE(harness.service().begin_change());  // as when it is lost just before
+  EXPECT_EQ(harness.service().engine().lost(), "[fake] the device is gone");
+}
+
+// With no engine to ask: who waits for one is refused, and the server ends as it does when one fails.
+TEST(ServiceDevice, WhenItIsLostDuringAChangeNothingWaitsForAnEngine) {
+  ServiceHarness harness;
+  Service& service = harness.service();
+  ASSERT_TRUE(service.begin_change());
+  Asked waits(kPath, kBody);
+  waits.begin(harness.router());
+  service.lose_device("[fake] the device is gone");
+  EXPECT_EQ(service.engine().lost(), "[fake] the device is gone");
+  for (const Reply& reply : {waits.end(), harness.ask(kPath, kBody)}) {
+    EXPECT_EQ(reply.status, 503);
+    EXPECT_EQ(Json::parse(reply.body)["error"]["code"], "device_lost") << reply.body;
+  }
+  EXPECT_EQ(harness.ask("/health", "", "GET").status, 503);
+  EXPECT_TRUE(service.wait_idle(std::chrono::steady_clock::now() + std::chrono::seconds(10)));
+  EXPECT_FALSE(service.begin_change());
 }
 
 }  // namespace

@@ -55,13 +55,14 @@ ServingEngine::Facts ServingEngine::facts() const {
 
 std::string ServingEngine::lost() const {
   const std::lock_guard lock(mutex_);
-  return engine_ != nullptr ? engine_->lost() : std::string();
+  return engine_ != nullptr && lost_.empty() ? engine_->lost() : lost_;
 }
 
 void ServingEngine::close() {
   get().wait_idle();  // what the last request took is counted after its end
   const std::lock_guard lock(mutex_);
   add_totals(before_, engine_->counters());
+  lost_ = engine_->lost();
   engine_ = nullptr;
 }
 
@@ -75,6 +76,11 @@ void ServingEngine::open(Engine& engine, std::string description) noexcept {
     facts_.decoder_name = engine.decoder_name();
   } catch (const std::exception&) {  // no memory for a longer name: the one before stays
   }
+}
+
+void ServingEngine::lose(std::string why) noexcept {
+  const std::lock_guard lock(mutex_);
+  lost_ = std::move(why);
 }
 
 }  // namespace ashlar::server

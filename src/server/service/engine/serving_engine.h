@@ -28,18 +28,21 @@ class ServingEngine {
   /// none.
   EngineCounters counters() const;
   Facts facts() const;
-  /// Why it can answer nothing any more (Engine::lost); empty: it can, or there is none.
+  /// Why nothing can be answered any more (Engine::lost, or what lose() was given); empty: it can, or there is none.
   std::string lost() const;
 
   /// From here on the engine may be ended. Nothing runs on it, and nothing is submitted.
   void close();
   /// `engine` outlives this, or is closed before it ends.
   void open(Engine& engine, std::string description) noexcept;
+  /// There is none, and none can be made: the device is lost.
+  void lose(std::string why) noexcept;
 
  private:
   mutable std::mutex mutex_;
   Engine* engine_ = nullptr;
   EngineCounters before_;  // of those that were closed
+  std::string lost_;       // with one that was closed, or without any
   Facts facts_;
 };
 
