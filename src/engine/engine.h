@@ -91,9 +91,8 @@ class Engine {
   void wait_idle();
 
   EngineCounters counters() const;
-  /// Why the device can compute nothing more, as after a failed kernel of a GPU; empty: it can. It is set before the
-  /// first request ends for it. All that run or wait end with this reason, and further ones are refused with it: the
-  /// process has to end.
+  /// Why the device can compute nothing more, as after a failed kernel of a GPU; empty: it can. Set before the first
+  /// request ends with this reason, as all do from then on; further ones are refused with it: the process has to end.
   std::string lost() const;
   /// Forgets cached prefixes that no sequence uses.
   void drop_prefix_cache();
