@@ -162,10 +162,9 @@ MemoryBudget budget_memory(const MemorySituation& situation) {
     const int64_t least = wishes.positions_asked ? longest : std::min(longest, kMinContext);
     if (!fits(least)) {
       fail(needs, rotary(least), cache_of(one_sequence(least), least), out.margin, available,
-           std::string(
-               available.owner.empty()
-                   ? "Free memory or raise the limit, or take a smaller model"
-                   : "End other programs there, use --device cpu and the host's memory, or take a smaller model") +
+           std::string(available.owner.empty() ? "Free memory or raise the limit, or take a smaller model"
+                                               : "End other programs there, use --device cpu and the host's memory or "
+                                                 "another GPU (--device cuda:1), or take a smaller model") +
                (wishes.positions_asked ? " or a smaller --max-context" : ""));
     }
     int64_t low = least / kPageTokens, high = longest / kPageTokens + 1;  // pages; low fits

@@ -15,6 +15,9 @@ std::string advice(cudaError_t status) {
         found = std::to_string(free >> 20) + " of " + std::to_string(total >> 20) + " MiB are free; ";
       return "; " + found + "choose a smaller context or cache, a smaller model, or end other programs on the GPU";
     }
+    case cudaErrorDevicesUnavailable:
+      return "; another program has this GPU for itself, or its mode forbids programs: use --device cpu, or another "
+             "GPU as with --device cuda:1";
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorInvalidDeviceFunction:
     case cudaErrorUnsupportedPtxVersion:
@@ -36,11 +39,12 @@ std::string end_of_all(cudaError_t status) {
     case cudaErrorInvalidPc:
     case cudaErrorHardwareStackError:
     case cudaErrorAssert:
-    case cudaErrorTensorMemoryLeak:
     case cudaErrorExternalDevice:
+#if CUDART_VERSION >= 12080
+    case cudaErrorTensorMemoryLeak:
+#endif
       return "; a kernel failed, now or shortly before: the program must be started again; if it happens again, it is "
-             "a "
-             "bug: please report it";
+             "a bug: please report it";
     case cudaErrorECCUncorrectable:
       return "; the GPU's memory is damaged: the program must be started again; if it happens again, reset the GPU or "
              "use another";
