@@ -141,7 +141,8 @@ std::vector<Finding> check_gpus(const std::vector<FoundDevice>& found) {
     } else if (gpu.what.empty()) {
       out.push_back({"gpu", Severity::kOk, "none: " + gpu.problem, ""});
     } else {
-      out.push_back({"gpu", Severity::kWarning, gpu.what + " cannot be used: " + gpu.problem, "the processor serves"});
+      out.push_back({"gpu", Severity::kWarning, gpu.what + " cannot be used: " + gpu.problem,
+                     "--device auto, the default, takes " + choose_among(found, {}).name});
     }
   }
   return out;

@@ -51,11 +51,10 @@ std::string capability(const cudaDeviceProp& properties) {
   return std::to_string(properties.major) + "." + std::to_string(properties.minor);
 }
 
-/// Empty: it can be used.
+/// Without its name. Empty: it can be used.
 std::string problem_of(const cudaDeviceProp& properties) {
   if (properties.major >= 8) return "";
-  return std::string(properties.name) + " has compute capability " + capability(properties) +
-         ", and 8.0 or more is needed";
+  return "it has compute capability " + capability(properties) + ", and 8.0 or more is needed";
 }
 
 /// Free memory of a GPU can be known by what works on it alone.
@@ -70,7 +69,9 @@ std::string facts_of(int32_t device, const cudaDeviceProp& properties) {
 }
 
 FoundDevice found(int32_t device, bool facts) {
-  FoundDevice out{device == 0 ? "cuda" : "cuda:" + std::to_string(device), "", "", ""};
+  const std::string number = std::to_string(device);
+  // The name of one that does not even say its own is what it is counted as.
+  FoundDevice out{device == 0 ? "cuda" : "cuda:" + number, "", "GPU " + number, ""};
   try {
     const cudaDeviceProp properties = properties_of(device);
     out.what = properties.name;
@@ -105,7 +106,9 @@ std::string require_device(int32_t device) {
                             std::to_string(count.n) + ", counted from 0 (CUDA_VISIBLE_DEVICES may hide some)");
   }
   const cudaDeviceProp properties = properties_of(device);
-  if (const std::string problem = problem_of(properties); !problem.empty()) throw Error("cuda", problem + kUseCpu);
+  if (const std::string problem = problem_of(properties); !problem.empty()) {
+    throw Error("cuda", std::string(properties.name) + ": " + problem + kUseCpu);
+  }
   enter_device(device);
   return "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
 }

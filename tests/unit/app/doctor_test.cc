@@ -207,14 +207,16 @@ TEST_F(Doctor, ChecksTheMachine) {
 }
 
 TEST_F(Doctor, SaysWhatGpusThereAreOrWhatIsMissing) {
-  const std::vector<Finding> findings = check_gpus({{"cuda", "", "NVIDIA X", "9 of 10 MiB free, driver for CUDA 13.0"},
+  const std::vector<Finding> findings = check_gpus({{"ref", "", "NVIDIA X", "9 of 10 MiB free, driver for CUDA 13.0"},
                                                     {"cuda:1", "it has compute capability 7.5", "NVIDIA Y", ""},
                                                     {"cuda", "no NVIDIA driver is installed here", "", ""}});
   ASSERT_EQ(findings.size(), 3U);
   EXPECT_EQ(findings[0].severity, doctor::Severity::kOk);
-  EXPECT_EQ(findings[0].found, "cuda: NVIDIA X, 9 of 10 MiB free, driver for CUDA 13.0");
+  EXPECT_EQ(findings[0].found, "ref: NVIDIA X, 9 of 10 MiB free, driver for CUDA 13.0");
   EXPECT_EQ(findings[1].severity, doctor::Severity::kWarning);
   EXPECT_THAT(findings[1].found, AllOf(HasSubstr("NVIDIA Y"), HasSubstr("7.5")));
+  EXPECT_EQ(findings[1].advice, "--device auto, the default, takes ref");
+  EXPECT_EQ(check_gpus({{"ref", "it is too old", "NVIDIA Y", ""}})[0].advice, "--device auto, the default, takes cpu");
   EXPECT_EQ(findings[2].severity, doctor::Severity::kOk);
   EXPECT_THAT(findings[2].found, HasSubstr("no NVIDIA driver"));
   EXPECT_EQ(check_gpus({}).size(), 1U);
