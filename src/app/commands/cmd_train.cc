@@ -272,7 +272,9 @@ void dry_run(const Session& session, const TrainDevices& devices, const Document
 void train(TrainCommand& command, const std::string& asked) {
   TrainOptions options = train_options(command);
   check_paths(command, options);
-  command.session.device = choose_device(command.session.device, command.session.device_options).name;
+  const DeviceChoice chosen = choose_device(command.session.device, command.session.device_options);
+  command.session.device = chosen.name;
+  if (!chosen.note.empty() && !command.session.quiet) print_note(chosen.note);
   devices_from(command.session.device, options.gpus);
   ReportFile json_file(command.json);
   command.session.drafter = "none";
