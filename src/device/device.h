@@ -25,7 +25,7 @@ struct DeviceOptions {
 
 /// A device that a machine may lack, as a GPU.
 struct FoundDevice {
-  std::string name;     ///< as make_device takes it: "cuda:0"
+  std::string name;     ///< as make_device takes it: "cuda", "cuda:1"
   std::string problem;  ///< why this program cannot use it; empty: it can
   std::string what;     ///< for people: "NVIDIA H200"; empty: the machine has none
   std::string facts;    ///< for people, if they are asked for: memory, driver, compute capability

@@ -99,8 +99,8 @@ class CpuOps final : public HostOps {
   /// `weight` with its values, which read_row(row, to) decodes; on the pool.
   template <class ReadRow>
   PackedWeight packed(PackedWeight weight, const ReadRow& read_row);
-  /// What weights for these products are kept in that are stored as `stored`.
-  /// The format of weights of k columns that need `precision` and are stored as `stored`.
+  /// The format in which weights of k columns are kept for these products, which need `precision` and are stored as
+  /// `stored`.
   const WeightFormat& format_of(DType precision, int64_t k, Products products, Numbers stored) const;
   PackedWeight pack_as(const WeightFormat& format, const WeightSource& source, bool gated);
   /// All that the panels depend on: the content of the parts, the format, and whether it is gated.
