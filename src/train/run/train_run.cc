@@ -87,7 +87,7 @@ SavedSettings saved_settings(const std::filesystem::path& output) {
     return {path, read_train_progress(path).settings};
   }
   const std::filesystem::path path = output / TrainRun::kSettings;
-  return {path, parse_json(read_text_file(path, kMostBytes), path.string())};
+  return {path, complete_settings(parse_json(read_text_file(path, kMostBytes), path.string()), path)};
 }
 
 Json log_line(const StepFigures& figures) {
@@ -186,7 +186,10 @@ void TrainRun::start_from(const std::filesystem::path& folder) {
 void TrainRun::resume() {
   const SavedSettings saved = saved_settings(options_.output);
   check_agreement(saved.path, saved.settings, progress_.settings);
-  if (!has_state(options_.output)) return;
+  if (!has_state(options_.output)) {  // whose weights are those that it began with
+    check_agreement(saved.path, {{"from", saved.settings.value("from", Json(""))}}, {{"from", options_.from.string()}});
+    return;
+  }
   const std::filesystem::path path = options_.output / kState;
   drafter_is_older_ = true;
   for (const auto& replica : replicas_) {

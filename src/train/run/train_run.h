@@ -41,10 +41,12 @@ struct SteppedAcceptance {
   std::vector<int64_t> accepted_at;  ///< steps whose draft 1, 2, ... and all before it are right
 
   double length() const { return steps > 0 ? static_cast<double>(tokens) / static_cast<double>(steps) : 0.0; }
-  /// accepted_at as shares of all steps.
+  /// accepted_at as shares of all steps; 0 where there are none.
   std::vector<double> by_position() const {
     std::vector<double> shares;
-    for (const int64_t n : accepted_at) shares.push_back(static_cast<double>(n) / static_cast<double>(steps));
+    for (const int64_t n : accepted_at) {
+      shares.push_back(steps > 0 ? static_cast<double>(n) / static_cast<double>(steps) : 0.0);
+    }
     return shares;
   }
   double first_rate() const {
@@ -87,8 +89,8 @@ class TrainRun {
   /// Error("train", ...) where it has others than these, or an embedding or a head that is not the target's.
   void start_from(const std::filesystem::path& folder);
   /// Goes on from the output folder's state, to the bit where hidden states are those of this device. Where a run was
-  /// killed before it had one this changes nothing, and the run begins anew. Throws Error("train", ...) naming a
-  /// setting that differs.
+  /// killed before it had one this changes nothing, and the run begins anew, from the same drafter. Throws
+  /// Error("train", ...) naming a setting that differs.
   void resume();
 
   /// Steps until the end, or until `stop` says so between two of them, with a line of the log for each; the last

@@ -46,15 +46,7 @@ TrainProgress progress_in(const SafetensorsFile& file, const std::filesystem::pa
   TrainProgress progress;
   progress.step = fields.integer("step", 0, INT64_MAX);
   progress.skipped = fields.integer("skipped", 0, INT64_MAX);
-  progress.settings = fields.raw("settings");
-  // Runs of before there was a choice do not say it.
-  if (progress.settings.is_object()) {
-    progress.settings.emplace("compute", name_of(DType::kF32));
-    progress.settings.emplace("gpus", 1);
-    progress.settings.emplace("loss", "ce");
-    progress.settings.emplace("schedule", "cosine");
-    progress.settings.emplace("selector_weight", 1.0);
-  }
+  progress.settings = complete_settings(fields.raw("settings"), path);
   return progress;
 }
 
@@ -78,6 +70,16 @@ void save_train_state(const std::filesystem::path& path, std::span<const TrainPa
   }
   const Json said = {{"step", progress.step}, {"skipped", progress.skipped}, {"settings", progress.settings}};
   write_hashed_safetensors(path, all, {{kFormat, said.dump()}});
+}
+
+Json complete_settings(Json saved, const std::filesystem::path& path) {
+  if (!saved.is_object()) fail_state(path, "has settings of a training run that are no object");
+  saved.emplace("compute", name_of(DType::kF32));
+  saved.emplace("gpus", 1);
+  saved.emplace("loss", "ce");
+  saved.emplace("schedule", "cosine");
+  saved.emplace("selector_weight", 1.0);
+  return saved;
 }
 
 TrainProgress read_train_progress(const std::filesystem::path& path) {

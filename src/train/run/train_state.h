@@ -23,6 +23,9 @@ struct TrainProgress {
 /// Replaces the file at once when all is on the disk. Throws Error("file", ...).
 void save_train_state(const std::filesystem::path& path, std::span<const TrainParameter> tensors,
                       const TrainProgress& progress);
+/// Settings as a file at `path` has them, with those that runs of before there was a choice do not say. Throws
+/// Error("train", ...) if they are no object.
+Json complete_settings(Json saved, const std::filesystem::path& path);
 /// What the file says of itself. Throws Error("train", ...) if it is no such file.
 TrainProgress read_train_progress(const std::filesystem::path& path);
 /// Fills the tensors with the very numbers that were saved. Throws Error("train", ...) naming the tensor that the file

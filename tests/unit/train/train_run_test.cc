@@ -150,6 +150,33 @@ TEST_F(TrainRunning, RefusesToGoOnWithOtherSettings) {
   EXPECT_THAT(refusal(changed), HasSubstr("was trained with documents 30, and now it is 31"));
 }
 
+// Killed before its first checkpoint: train.json alone says what it was.
+TEST_F(TrainRunning, BeginsAnewOnlyAsItBegan) {
+  const TempFolder folder;
+  TrainOptions asked = options(folder / "d", 2);
+  asked.from = "a";
+  EXPECT_TRUE(make(asked).run(quiet_, kNever));
+  fs::remove(asked.output / TrainRun::kState);
+  const auto refusal = [&](const std::string& from) -> std::string {
+    asked.from = from;
+    try {
+      make(asked).resume();
+      return "taken";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(refusal("a"), "taken");
+  EXPECT_THAT(refusal(""), HasSubstr("was trained with from \"a\", and now it is \"\""));
+  // Of before there was a choice.
+  std::string settings = bytes(asked.output / TrainRun::kSettings);
+  settings.replace(settings.find("schedule"), 8, "timetabl");
+  std::ofstream(asked.output / TrainRun::kSettings, std::ios::binary) << settings;
+  EXPECT_EQ(refusal("a"), "taken");
+  std::ofstream(asked.output / TrainRun::kSettings) << "[1]";
+  EXPECT_THAT(refusal("a"), HasSubstr("are no object"));
+}
+
 TEST_F(TrainRunning, HeldOutDocumentsAreNeverTrainedOn) {
   struct Remembering : NoisyTrainer {
     using NoisyTrainer::NoisyTrainer;
@@ -189,7 +216,9 @@ TEST_F(TrainRunning, GoesThroughAnswersInTheStepsOfServing) {
   EXPECT_EQ(found.first_accepted, 3);
   EXPECT_EQ(std::vector(found.accepted_at.begin(), found.accepted_at.begin() + 2), (std::vector<int64_t>{3, 0}));
   EncodedDocument one = {{10, 11}, {0, 1}, 0};  // all of it came with the prompt
-  EXPECT_EQ(run.evaluate_in_steps({&one, 1}).steps, 0);
+  const SteppedAcceptance none = run.evaluate_in_steps({&one, 1});
+  EXPECT_EQ(none.steps, 0);
+  EXPECT_EQ(none.by_position().front(), 0.0);
 }
 
 }  // namespace
