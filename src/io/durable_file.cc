@@ -4,7 +4,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -24,7 +27,22 @@ void sync_folder(const std::filesystem::path& path) {
   close(fd);
 }
 
+// "17-0": a process's number and that of one of its files.
+bool is_two_numbers(std::string_view text) {
+  const size_t dash = text.find('-');
+  if (dash == std::string_view::npos) return false;
+  const std::string_view parts[] = {text.substr(0, dash), text.substr(dash + 1)};
+  return std::ranges::all_of(parts, [](std::string_view part) {
+    return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+  });
+}
+
 }  // namespace
+
+bool is_unfinished(std::string_view name, std::string_view of) {
+  return name.starts_with(of) && name.substr(of.size()).starts_with(kUnfinished) &&
+         is_two_numbers(name.substr(of.size() + kUnfinished.size()));
+}
 
 DurableFile::DurableFile(std::filesystem::path path, Options options) : path_(std::move(path)), sync_(options.sync) {
   const std::string begin = path_.string() + std::string(kUnfinished) + std::to_string(getpid()) + "-";
@@ -63,12 +81,29 @@ void DurableFile::commit() {
 }
 
 void remove_unfinished(const std::filesystem::path& path) {
-  const std::string begin = path.filename().string() + std::string(kUnfinished);
+  const std::string name = path.filename().string();
   std::vector<std::filesystem::path> found;
   std::error_code ignored;
   for (std::filesystem::directory_iterator entry(path.parent_path(), ignored), end; entry != end;
        entry.increment(ignored)) {
-    if (entry->path().filename().string().starts_with(begin)) found.push_back(entry->path());
+    if (is_unfinished(entry->path().filename().string(), name)) found.push_back(entry->path());
+  }
+  for (const std::filesystem::path& file : found) std::filesystem::remove(file, ignored);
+}
+
+void remove_abandoned(const std::filesystem::path& folder, const std::function<bool(std::string_view)>& is_of) {
+  std::vector<std::filesystem::path> found;
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator entry(folder, ignored), end; entry != end; entry.increment(ignored)) {
+    const std::string name = entry->path().filename().string();
+    const size_t end_of_name = std::min(name.rfind(kUnfinished), name.size());
+    const std::string_view of = std::string_view(name).substr(0, end_of_name);
+    if (!is_unfinished(name, of) || !is_of(of)) continue;
+    pid_t process = 0;
+    const char* digits = name.data() + end_of_name + kUnfinished.size();
+    if (std::from_chars(digits, name.data() + name.size(), process).ec != std::errc() || process == 0) continue;
+    const bool runs = process != getpid() && (kill(process, 0) == 0 || errno != ESRCH);
+    if (!runs) found.push_back(entry->path());
   }
   for (const std::filesystem::path& file : found) std::filesystem::remove(file, ignored);
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,8 +45,15 @@ class DurableFile {
   int fd_ = -1;
 };
 
+/// Whether `name` is what a file named `of` has before its commit().
+bool is_unfinished(std::string_view name, std::string_view of);
+
 /// Removes what writers of `path` left that were killed before commit(). No one may be writing it.
 void remove_unfinished(const std::filesystem::path& path);
+
+/// The same for all files of a folder whose names `is_of` takes, but for what a process of this machine writes that
+/// still runs. This process may be writing none of them.
+void remove_abandoned(const std::filesystem::path& folder, const std::function<bool(std::string_view)>& is_of);
 
 /// The whole content in one go.
 void write_durably(const std::filesystem::path& path, std::string_view content);

@@ -14,6 +14,7 @@
 #include "base/machine/available_memory.h"
 #include "device/device_name.h"
 #include "io/durable_file.h"
+#include "io/folder_lock.h"
 #include "io/mapped_file.h"
 #include "io/weights/weights_mark.h"
 #include "measure/report/report_file.h"
@@ -36,13 +37,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kAsked = "train.toml";  // the flags, as a file for --config
-constexpr int32_t kEvaluatedAnchors = 512;    // of a document: so that whatever is trained with is evaluated alike
+constexpr int32_t kEvaluatedAnchors = 512;  // of a document: so that whatever is trained with is evaluated alike
 
 // What a run that was killed before its first checkpoint leaves there.
 bool is_left_over(const std::string& name, bool answers) {
-  return name == TrainRun::kSettings || name == kAsked || name == TrainRun::kLog ||
-         (answers && name == RegenerationOptions::kFile) || name.find(kUnfinished) != std::string::npos;
+  return name == TrainRun::kSettings || name == TrainRun::kAsked || name == TrainRun::kLog ||
+         (answers && name == RegenerationOptions::kFile) ||
+         std::ranges::any_of(TrainRun::kFiles, [&](const char* file) { return is_unfinished(name, file); });
 }
 
 // What is wrong with the paths is said before a model is loaded.
@@ -212,8 +213,8 @@ bool train_drafter(const Session& session, const TrainDevices& devices, const Do
   if (options.resume && !goes_on) print_note("no step had been saved yet; training begins with the first one");
   const std::string plan = plan_text(session, drafter, run, documents, options);
   print_note(plan.substr(0, plan.size() - 1));
-  fs::create_directories(options.output);
-  if (!file_exists(options.output / kAsked)) write_durably(options.output / kAsked, asked);
+  const fs::path flags = options.output / TrainRun::kAsked;
+  if (!goes_on || !file_exists(flags)) write_durably(flags, asked);
   const InterruptScope interruptible(InterruptScope::Signals::kInterruptAndTerminate);
   TrainView view;
   const bool finished = run.run(view, InterruptScope::requested);
@@ -289,6 +290,11 @@ void train(TrainCommand& command, const std::string& asked) {
   }
   options.target = weights_mark(session.choice().model);
   TrainedDrafter drafter = drafter_of(command, options, session);
+  std::optional<FolderLock> lock;
+  if (!command.capture && !command.evaluate && (!command.dry_run || command.regeneration.wanted)) {
+    lock.emplace(options.output);
+    check_paths(command, options);  // again: another run may have ended meanwhile
+  }
   std::optional<RegeneratedData> answers;
   if (command.regeneration.wanted) {
     answers = regenerate(session, options, command.regeneration, longest_of(options, session));

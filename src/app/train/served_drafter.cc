@@ -6,6 +6,7 @@
 #include "io/durable_file.h"
 #include "io/json.h"
 #include "session/progress.h"
+#include "train/run/train_run.h"
 
 namespace ashlar {
 namespace {
@@ -43,7 +44,7 @@ void write_record(const std::filesystem::path& folder, const AcceptanceTally& se
   const std::vector<double> positions = served.unconditional();
   if (positions.empty() || positions.front() < kLeastRecorded) return;
   const Json record = {{"first_position", std::min(1.0, positions.front())}};
-  write_durably(folder / "acceptance.json", record.dump() + "\n");
+  write_durably(folder / TrainRun::kRecord, record.dump() + "\n");
 }
 
 }  // namespace ashlar

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/capture/hidden_store.h"
 
+#include "io/durable_file.h"
 #include "io/mapped_file.h"
 
 namespace ashlar {
+
+void HiddenStore::remove_abandoned() const {
+  ashlar::remove_abandoned(
+      folder_, [](std::string_view name) { return name.starts_with("hs_") && name.ends_with(".safetensors"); });
+}
 
 bool HiddenStore::has(size_t document) const { return file_exists(path_of(document)); }
 

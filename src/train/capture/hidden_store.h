@@ -26,6 +26,8 @@ class HiddenStore {
     return folder_ / ("hs_" + std::to_string(document) + ".safetensors");
   }
   bool has(size_t document) const;
+  /// Removes what processes left that were killed while they wrote. This one may not be writing.
+  void remove_abandoned() const;
   /// Throws as HiddenFile does.
   HiddenFile open(size_t document, std::span<const int32_t> ids) const { return {path_of(document), ids, layout_}; }
 

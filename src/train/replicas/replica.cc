@@ -18,6 +18,7 @@ Replica::Replica(const TrainPlace& place, const TrainedDrafter& drafter, const T
   const HiddenLayout layout = hidden_layout(drafter, place.model->config(), options);
   if (!options.hidden_states.empty()) store_ = std::make_unique<HiddenStore>(options.hidden_states, layout);
   if (!options.hidden_server.url.empty()) server_ = std::make_unique<HiddenServer>(options.hidden_server);
+  if (store_ && keeps_) store_->remove_abandoned();  // here: later another replica may be writing
   if (store_ || server_) stored_ = std::make_unique<StoredHidden>(*place.model, layout);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "device/copy_row.h"
+#include "io/mapped_file.h"
 #include "io/weights/hashed_file.h"
 
 namespace ashlar {
@@ -26,6 +27,7 @@ bool all_finite(std::span<const float> values) {
 // What is wrong with a file that is there, which is then made anew; empty: nothing. Throws where it is of other data.
 std::string damage_in(const HiddenStore& store, size_t document, std::span<const int32_t> ids) {
   const std::filesystem::path path = store.path_of(document);
+  { const MappedFile readable(path); }  // one that may not be read is not damaged
   try {
     const std::string damage = damage_of(SafetensorsFile(path));
     if (!damage.empty()) return path.string() + ": " + damage;
@@ -87,6 +89,7 @@ int64_t capture_documents(Model& model, const DocumentSet& documents, const Hidd
   std::error_code failed;
   std::filesystem::create_directories(store.folder(), failed);
   if (failed) throw Error("file", store.folder().string() + ": cannot be made: " + failed.message());
+  store.remove_abandoned();
   HiddenWriter writer(model, store, max_tokens);
   int64_t done = 0, tokens = 0;
   std::vector<HiddenWriter::Document> group;

@@ -272,9 +272,7 @@ bool TrainRun::save_is_due(int64_t saved_step, int64_t saved_ns) const {
 
 bool TrainRun::run(TrainListener& listener, const std::function<bool()>& stop) {
   std::filesystem::create_directories(options_.output);
-  for (const char* file : {kState, kSettings, kLog, "config.json", "model.safetensors"}) {
-    remove_unfinished(options_.output / file);
-  }
+  for (const char* file : kFiles) remove_unfinished(options_.output / file);
   if (drafter_is_older_) write_drafter();
   write_durably(options_.output / kSettings, said_settings(progress_.settings, options_).dump(2) + "\n");
   TrainLog log(options_.output / kLog, progress_.step);

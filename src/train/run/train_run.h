@@ -3,6 +3,7 @@
 // A training run: documents in an order of its own, their hidden states as they are needed, a step, a line of the log,
 // and now and then a checkpoint.
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -68,6 +69,10 @@ class TrainRun {
   static constexpr const char* kState = "train-state.safetensors";
   static constexpr const char* kLog = "train-log.jsonl";
   static constexpr const char* kSettings = "train.json";
+  static constexpr const char* kAsked = "train.toml";        ///< the command's flags, as a file for --config
+  static constexpr const char* kRecord = "acceptance.json";  ///< of the drafter, as served
+  /// All that is written into the output folder.
+  static constexpr std::array kFiles = {kState, kSettings, kLog, kAsked, kRecord, "config.json", "model.safetensors"};
 
   /// Whether a checkpoint of a run is in the folder.
   static bool has_state(const std::filesystem::path& output);

@@ -87,6 +87,19 @@ TEST(DurableFile, WritersDoNotMeet) {
   one.commit();
   EXPECT_EQ(read_text_file(folder / "x", 100), "one");
   EXPECT_EQ(read_text_file(folder / left, 100), "left");
+  // It goes where it is asked for, and nothing that only begins alike.
+  folder.write("x.new-year", "mine");
+  folder.write("x.new-1-0.txt", "mine");
+  remove_unfinished(folder / "x");
+  EXPECT_THAT(names_in(folder.path()), ::testing::UnorderedElementsAre("x", "x.new-year", "x.new-1-0.txt"));
+  // Of a folder: what no process writes any more. The parent of this one runs.
+  const std::string written = "y.new-" + std::to_string(getppid()) + "-0";
+  for (const std::string& name : {std::string("y.new-2000000000-3"), std::string("z.new-2000000000-3"), written, left}) {
+    folder.write(name, "begun");
+  }
+  remove_abandoned(folder.path(), [](std::string_view name) { return name != "z"; });
+  EXPECT_THAT(names_in(folder.path()), ::testing::UnorderedElementsAre("x", "x.new-year", "x.new-1-0.txt", written,
+                                                                      "z.new-2000000000-3"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "io/folder_lock.h"
 #include "io/mapped_file.h"
 #include "temp_folder.h"
 
@@ -166,6 +167,27 @@ TEST(DurableFolder, KeepsWhatCannotTakeItsPlace) {
   EXPECT_EQ(content(path), "3");
   EXPECT_EQ(content(folder / "x.uncommitted"), "1");
   EXPECT_EQ(content(folder / "x.uncommitted-2"), "2");
+}
+
+TEST(FolderLock, LetsOneWriteAndLeavesNothing) {
+  const TempFolder folder;
+  const fs::path path = folder / "x" / "y";
+  {
+    const FolderLock lock(path);
+    try {
+      const FolderLock other(path);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("x/y: another program is writing into it; wait for its end"));
+    }
+    EXPECT_TRUE(fs::exists(path));
+  }
+  EXPECT_FALSE(fs::exists(path));
+  {
+    const FolderLock again(path);
+    std::ofstream(path / "file") << "kept";
+  }
+  EXPECT_EQ(read_text_file(path / "file", 100), "kept");
 }
 
 TEST(DurableFolder, IsAsReadableAsTheOneBefore) {
