@@ -117,13 +117,21 @@ struct ServerProgram::Impl {
                   "--learn-idle trains a drafter on, and --drafter " + asked + " asks for none; leave one of them out");
     }
     const std::filesystem::path learnt = IdleLearning::drafter_folder(options.learn);
-    for (bool undone = true; undone && may_replace(learnt);) {
+    // Once: what is set aside takes the place of what was before, and the one before it is not tried as new.
+    bool may_undo = true;
+    while (may_replace(learnt)) {
       options.session.drafter = learnt.string();
       try {
         return open_drafting_session(options.session);
       } catch (const std::exception& error) {
         check_model();  // which may be what is wrong
-        undone = set_aside(learnt, message_of(error));
+        if (!may_undo) {
+          log.write(LogLevel::kError, "the drafter before it cannot be used either; the next start sets it aside: " +
+                                          std::string(message_of(error)));
+          break;
+        }
+        may_undo = false;
+        if (!set_aside(learnt, message_of(error))) break;
       }
     }
     options.session.drafter = asked;

@@ -13,6 +13,7 @@
 #include "app/serve/server_program.h"
 #include "base/error.h"
 #include "io/durable_folder.h"
+#include "io/mapped_file.h"
 #include "temp_folder.h"
 #include "unit/server/http/http_test_client.h"
 
@@ -144,14 +145,30 @@ TEST_F(IdleLearningTest, StartsWithoutADamagedDrafter) {
       fs::resize_file(learnt_ / "model.safetensors", 1000);
     }
     if (replaced) std::ofstream(previous / DurableFolder::kMark);
+    const std::string damaged = read_text_file(learnt_ / "model.safetensors", 1 << 24);
     program_.emplace(options("exit 1"));
     answers();
     EXPECT_GT(metric("vllm:spec_decode_num_accepted_tokens_total"), 0);
-    EXPECT_TRUE(fs::exists(DurableFolder::rejected(learnt_) / "model.safetensors"));
+    EXPECT_TRUE(read_text_file(DurableFolder::rejected(learnt_) / "model.safetensors", 1 << 24) == damaged);
     EXPECT_EQ(fs::exists(learnt_), replaced);
     program_.reset();
     fs::remove_all(traffic_);
   }
+  // Where the one before it is damaged, too, what was set aside stays, and so does that.
+  fs::create_directories(traffic_);
+  for (const auto& [folder, size] : {std::pair{learnt_, 1000}, {previous, 2000}}) {
+    fs::copy(kModels / "pebble-11m-dflash", folder);
+    fs::permissions(folder / "model.safetensors", fs::perms::owner_write, fs::perm_options::add);
+    fs::resize_file(folder / "model.safetensors", static_cast<uintmax_t>(size));
+  }
+  std::ofstream(previous / DurableFolder::kMark);
+  program_.emplace(options("exit 1"));
+  answers();
+  EXPECT_GT(metric("vllm:spec_decode_num_accepted_tokens_total"), 0);  // of the one it was asked for
+  EXPECT_EQ(fs::file_size(DurableFolder::rejected(learnt_) / "model.safetensors"), 1000u);
+  EXPECT_EQ(fs::file_size(learnt_ / "model.safetensors"), 2000u);
+  program_.reset();
+  fs::remove_all(traffic_);
   fs::create_directories(traffic_);
   fs::copy(kModels / "pebble-11m-dflash", learnt_);
   ServeOptions wrong = options("");

@@ -94,12 +94,13 @@ TEST(DurableFile, WritersDoNotMeet) {
   EXPECT_THAT(names_in(folder.path()), ::testing::UnorderedElementsAre("x", "x.new-year", "x.new-1-0.txt"));
   // Of a folder: what no process writes any more. The parent of this one runs.
   const std::string written = "y.new-" + std::to_string(getppid()) + "-0";
-  for (const std::string& name : {std::string("y.new-2000000000-3"), std::string("z.new-2000000000-3"), written, left}) {
+  for (const std::string& name :
+       {std::string("y.new-2000000000-3"), std::string("z.new-2000000000-3"), written, left}) {
     folder.write(name, "begun");
   }
   remove_abandoned(folder.path(), [](std::string_view name) { return name != "z"; });
-  EXPECT_THAT(names_in(folder.path()), ::testing::UnorderedElementsAre("x", "x.new-year", "x.new-1-0.txt", written,
-                                                                      "z.new-2000000000-3"));
+  EXPECT_THAT(names_in(folder.path()),
+              ::testing::UnorderedElementsAre("x", "x.new-year", "x.new-1-0.txt", written, "z.new-2000000000-3"));
 }
 
 }  // namespace
