@@ -93,6 +93,11 @@ void TrainView::on_checkpoint(int64_t step) {
   if (!terminal_) print_note("saved at step " + std::to_string(step));
 }
 
+void TrainView::on_warning(const std::string& what) {
+  hide();
+  print_warning(what);
+}
+
 std::string evaluation_text(const EvaluationFigures& figures) {
   const Ratio served = figures.served.acceptance_length_per_step();
   TextTable table({"held-out documents: " + std::to_string(figures.n_documents), "tokens per step", "first draft"});

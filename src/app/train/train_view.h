@@ -23,6 +23,7 @@ class TrainView : public TrainListener {
 
   void on_step(const StepFigures& figures) override;
   void on_checkpoint(int64_t step) override;
+  void on_warning(const std::string& what) override;
   /// Erases the line.
   void hide();
 

@@ -1,10 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/replicas/replica.h"
 
+#include <utility>
+
 #include "base/check.h"
 #include "base/error.h"
 
 namespace ashlar {
+namespace {
+
+// For checkpoints and whatever else is on that disk.
+constexpr uintmax_t kRoomLeft = uintmax_t{2} << 30;
+
+void check_room(const std::filesystem::path& folder) {
+  std::error_code unknown;
+  const std::filesystem::space_info space = std::filesystem::space(folder, unknown);
+  if (unknown || space.available >= kRoomLeft) return;
+  throw Error("file", folder.string() + ": less than 2 GiB are free there");
+}
+
+}  // namespace
 
 Replica::Replica(const TrainPlace& place, const TrainedDrafter& drafter, const TrainOptions& options,
                  int32_t max_tokens)
@@ -22,7 +37,7 @@ Replica::Replica(const TrainPlace& place, const TrainedDrafter& drafter, const T
   if (store_ || server_) stored_ = std::make_unique<StoredHidden>(*place.model, layout);
 }
 
-// Where the folder cannot be written, or the disk is full, training goes on with what is computed each time.
+// Where the folder cannot be written, or the disk is nearly full, training goes on with what is computed each time.
 void Replica::keep(std::span<const EncodedView> documents, const std::function<bool(size_t)>& is_here) {
   if (!keeps_) return;
   std::vector<HiddenWriter::Document> missing;
@@ -31,14 +46,21 @@ void Replica::keep(std::span<const EncodedView> documents, const std::function<b
     missing.push_back({*documents[i].number, documents[i].ids, documents[i].supervised});
   }
   if (missing.empty()) return;
-  if (writer_ == nullptr) writer_ = std::make_unique<HiddenWriter>(model_, *store_, max_tokens_);
   try {
+    check_room(store_->folder());
+    if (writer_ == nullptr) writer_ = std::make_unique<HiddenWriter>(model_, *store_, max_tokens_);
     writer_->write(missing);
-  } catch (const Error&) {
+  } catch (const DeviceLost&) {
+    throw;
+  } catch (const std::exception& error) {
     keeps_ = false;
     writer_.reset();
+    const auto* named = dynamic_cast<const Error*>(&error);
+    not_kept_ = named != nullptr ? std::string(named->message()) : message_of(error);
   }
 }
+
+std::string Replica::take_not_kept() { return std::exchange(not_kept_, {}); }
 
 std::span<const TrainDocument> Replica::capture(std::span<const EncodedView> documents, std::span<const int32_t> shares,
                                                 int32_t share) {

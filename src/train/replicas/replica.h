@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "device/replicas/all_reduce.h"
@@ -36,7 +37,8 @@ class Replica {
  public:
   /// `max_tokens`: of a document. Hidden states that options.hidden_states has are read there, and with
   /// options.hidden_server those of the data's documents are asked for there. What is missing of the data's documents
-  /// in options.hidden_states is computed and kept there, as long as it can be written. No engine of the model may run
+  /// in options.hidden_states is computed and kept there, as long as it can be written and leaves 2 GiB
+  /// free. No engine of the model may run
   /// while this computes.
   Replica(const TrainPlace& place, const TrainedDrafter& drafter, const TrainOptions& options, int32_t max_tokens);
 
@@ -44,6 +46,9 @@ class Replica {
   /// one come without: another replica has them. No shares: all are here.
   std::span<const TrainDocument> capture(std::span<const EncodedView> documents, std::span<const int32_t> shares = {},
                                          int32_t share = 0);
+
+  /// Why hidden states are no longer kept in options.hidden_states, once; empty: they are, or it was said.
+  std::string take_not_kept();
 
   Trainer& trainer() const { return *trainer_; }
   /// Bytes of a token's hidden states in a batch: what is read and what is computed have room of their own.
@@ -70,6 +75,7 @@ class Replica {
   HiddenCapture capture_;
   std::unique_ptr<HiddenStore> store_;    // null: no folder
   std::unique_ptr<HiddenWriter> writer_;  // once something is missing there
+  std::string not_kept_;
   bool keeps_;                            // what is missing there, as long as there is room
   std::unique_ptr<HiddenServer> server_;  // null: no server
   std::unique_ptr<StoredHidden> stored_;  // of either

@@ -292,6 +292,10 @@ bool TrainRun::run(TrainListener& listener, const std::function<bool()>& stop) {
       throw Error("train", std::string(error.message()) + " (" + options_.output.string() +
                                " has the steps before; go on with --resume)");
     }
+    for (const auto& replica : replicas_) {
+      const std::string why = replica->take_not_kept();
+      if (!why.empty()) listener.on_warning("hidden states are kept no more, and computed each time: " + why);
+    }
     log.write(log_line(figures));
     listener.on_step(figures);
     if (skipped_in_a_row_ >= kMostSkippedInARow) {

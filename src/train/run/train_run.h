@@ -32,6 +32,8 @@ class TrainListener {
   virtual ~TrainListener() = default;
   virtual void on_step(const StepFigures&) {}
   virtual void on_checkpoint(int64_t /*step*/) {}
+  /// Of something that the run goes on without.
+  virtual void on_warning(const std::string& /*what*/) {}
 };
 
 /// What verify steps over a known answer would yield.

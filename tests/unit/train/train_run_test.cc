@@ -84,7 +84,12 @@ TEST_F(TrainRunning, KeepsHiddenStatesThatWereMissing) {
   EXPECT_TRUE(make(parts).run(quiet_, kNever));
   parts.output = folder / "unwritable";
   parts.hidden_states = folder / "nowhere";
-  EXPECT_TRUE(make(parts).run(quiet_, kNever));
+  struct Warnings : TrainListener {
+    void on_warning(const std::string& what) override { all.push_back(what); }
+    std::vector<std::string> all;
+  } warnings;
+  EXPECT_TRUE(make(parts).run(warnings, kNever));
+  EXPECT_THAT(warnings.all, ::testing::ElementsAre(HasSubstr("nowhere/hs_")));  // once
   for (const char* name : {"made", "read", "unwritable"}) {
     EXPECT_EQ(bytes(folder / name / TrainRun::kState), bytes(folder / "without" / TrainRun::kState)) << name;
   }
