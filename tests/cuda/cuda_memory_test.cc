@@ -59,24 +59,34 @@ TEST_F(MemoryOnGpu, WhatDoesNotFitIsAnErrorInWordsAndNothingElse) {
   EXPECT_EQ(ops_->allocate(64)->size(), 64U);
 }
 
-// What was given back counts again, though the driver does not have it.
+// What was given back counts again, though the driver does not have it. Other programs take and return memory of the
+// GPU meanwhile, so one quiet moment of many is enough.
 TEST_F(MemoryOnGpu, WhatIsLeftFollowsWhatIsTaken) {
   constexpr int64_t kTaken = int64_t{1} << 30, kOthers = int64_t{64} << 20;
-  const AvailableMemory before = ops_->available_memory();
-  EXPECT_EQ(before.owner, "the GPU");
-  EXPECT_LE(before.bytes + before.reserved, before.total);
   const auto left = [&] { return ops_->available_memory().bytes; };
   const auto wait = [&](Buffer& buffer) {
     float word = 0;
     ops_->download(buffer.data(), &word, sizeof(word));
   };
-  {
-    const auto buffer = ops_->allocate(kTaken);
-    wait(*buffer);
-    EXPECT_NEAR(left(), before.bytes - kTaken, kOthers);
+  const AvailableMemory at_first = ops_->available_memory();
+  EXPECT_EQ(at_first.owner, "the GPU");
+  EXPECT_LE(at_first.bytes + at_first.reserved, at_first.total);
+  wait(*ops_->allocate(kTaken));  // the pool has it from now on
+  int64_t taken = 0, returned = 0;
+  for (int look = 0; look < 200; ++look) {
+    const int64_t before = left();
+    {
+      const auto buffer = ops_->allocate(kTaken);
+      wait(*buffer);
+      taken = before - left();
+    }
+    wait(*ops_->allocate(64));
+    returned = before - left();
+    if (std::abs(taken - kTaken) <= kOthers && std::abs(returned) <= kOthers) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  wait(*ops_->allocate(64));
-  EXPECT_NEAR(left(), before.bytes, kOthers);
+  ADD_FAILURE() << "of " << kTaken << " bytes that were taken " << taken << " were missing, and " << returned
+                << " when they were given back";
 }
 
 TEST_F(MemoryOnGpu, IsReadCopiedAndMultipliedAtAPossibleRate) {

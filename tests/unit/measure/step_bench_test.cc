@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "device/devices.h"
+#include "device/device.h"
 #include "unit/measure/known_decoder.h"
 
 namespace ashlar {
