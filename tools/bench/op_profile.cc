@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/machine/available_memory.h"
 #include "device/device.h"
 #include "device/weights/kept_weights.h"
 #include "measure/statistics.h"
