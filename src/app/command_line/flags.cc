@@ -181,7 +181,7 @@ void add_computing_flags(CLI::App& command, SessionOptions& options) {
   command
       .add_option(
           "--device", options.device,
-          "auto: an NVIDIA GPU where there is one, else cpu; cuda: that GPU (cuda:1: the second); ref: plain loops")
+          "auto: an NVIDIA GPU (cuda) where there is one, else cpu; cuda:1: the second; ref: plain loops")
       ->type_name(devices)
       ->check(a_device())
       ->capture_default_str()

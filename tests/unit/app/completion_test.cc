@@ -44,6 +44,7 @@ class Completion : public testing::Test {
       for (const std::string& name : option->get_snames()) names.insert("-" + name);
     }
     for (const CLI::App* below : app.get_subcommands(std::function<bool(const CLI::App*)>())) {
+      if (below->get_group().empty()) continue;  // hidden: it only says what to use instead
       names.insert(below->get_name());
       walk(*below, path.empty() ? below->get_name() : path + " " + below->get_name(), out);
     }
