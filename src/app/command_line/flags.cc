@@ -179,9 +179,8 @@ void add_computing_flags(CLI::App& command, SessionOptions& options) {
   std::string devices;
   for (const std::string& name : device_words()) devices += (devices.empty() ? "" : "|") + name;
   command
-      .add_option(
-          "--device", options.device,
-          "auto: an NVIDIA GPU (cuda) where there is one, else cpu; cuda:1: the second; ref: plain loops")
+      .add_option("--device", options.device,
+                  "auto: an NVIDIA GPU (cuda), else cpu; cuda:1: the second; ref: plain loops")
       ->type_name(devices)
       ->check(a_device())
       ->capture_default_str()
