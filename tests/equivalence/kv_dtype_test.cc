@@ -2,14 +2,10 @@
 // Caches of codes: what they cost in memory and in quality, and that a request's tokens depend on them alone.
 // Invariants: same-tokens-by-every-configuration, published-means-final.
 
-#include <fstream>
-#include <iterator>
-
 #include "base/error.h"
 #include "equivalence/block_suite.h"
+#include "equivalence/legal_text.h"
 #include "equivalence/suite.h"
-#include "measure/evaluation/perplexity.h"
-#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar::testing {
 namespace {
@@ -60,29 +56,12 @@ TEST(CodedCacheOnRef, DraftsChangeNothing) {
   EXPECT_EQ(answers[0].tokens, answers[1].tokens);
 }
 
-double perplexity(const std::vector<std::vector<int32_t>>& windows, const PerplexityOptions& options,
-                  KvDType kv_dtype) {
-  const auto ops = device(2, kv_dtype);
-  const auto model = Model::load(*ops, models_folder() / "pebble-11m", options.window);
-  const auto engine = open_engine(*ops, *model, {}, options.window);
-  return measure_perplexity(*engine, windows, options, {}).value();
-}
-
-// A legal text, far from what the model was trained on.
 TEST(CodedCacheQuality, CodesKeepThePerplexity) {
-  std::ifstream file(std::filesystem::path(ASHLAR_SOURCE_DIR) / "LICENSE");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  ASSERT_GT(text.size(), 10000U);
-  PerplexityOptions options;
-  options.window = 256;
-  const Tokenizer tokenizer = Tokenizer::from_model(models_folder() / "pebble-11m");
-  const auto windows = text_windows(tokenizer.encode(text), std::nullopt, options);
-  ASSERT_GT(windows.size(), 8U);
-  const double exact = perplexity(windows, options, KvDType::kF32);
-  const double int8 = perplexity(windows, options, KvDType::kInt8);
-  const double tq4 = perplexity(windows, options, KvDType::kTq4);
-  std::printf("perplexity over %zu windows: f32 %.4f, int8 %.4f (%+.2f %%), tq4 %.4f (%+.2f %%)\n", windows.size(),
-              exact, int8, 100 * (int8 / exact - 1), tq4, 100 * (tq4 / exact - 1));
+  const double exact = perplexity_of_legal_text(*device(2, KvDType::kF32));
+  const double int8 = perplexity_of_legal_text(*device(2, KvDType::kInt8));
+  const double tq4 = perplexity_of_legal_text(*device(2, KvDType::kTq4));
+  std::printf("perplexity: f32 %.4f, int8 %.4f (%+.2f %%), tq4 %.4f (%+.2f %%)\n", exact, int8,
+              100 * (int8 / exact - 1), tq4, 100 * (tq4 / exact - 1));
   EXPECT_NEAR(int8 / exact, 1, 0.005);
   EXPECT_NEAR(tq4 / exact, 1, 0.02);
   EXPECT_NE(int8, exact);

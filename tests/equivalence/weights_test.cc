@@ -2,13 +2,9 @@
 // Weights of fewer bits: what they cost in quality where they are the target's, and that a drafter's change no token.
 // Invariant: same-tokens-by-every-configuration.
 
-#include <fstream>
-#include <iterator>
-
+#include "equivalence/legal_text.h"
 #include "equivalence/suite.h"
-#include "measure/evaluation/perplexity.h"
 #include "model/drafters/dflash.h"
-#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar::testing {
 namespace {
@@ -17,29 +13,13 @@ std::unique_ptr<Ops> device(KeptWeights weights, KeptWeights drafter_weights = K
   return make_device("cpu", {.threads = 2, .isa = {}, .weights = weights, .drafter_weights = drafter_weights});
 }
 
-double perplexity(const std::vector<std::vector<int32_t>>& windows, const PerplexityOptions& options,
-                  KeptWeights weights) {
-  const auto ops = device(weights);
-  const auto model = Model::load(*ops, models_folder() / "pebble-11m", options.window);
-  const auto engine = open_engine(*ops, *model, {}, options.window);
-  return measure_perplexity(*engine, windows, options, {}).value();
-}
-
-// A legal text, far from what the model was trained on. docs/quantised.md has the figures.
+// docs/quantised.md has the figures.
 TEST(RoundedWeights, KeepThePerplexity) {
-  std::ifstream file(std::filesystem::path(ASHLAR_SOURCE_DIR) / "LICENSE");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  ASSERT_GT(text.size(), 10000U);
-  PerplexityOptions options;
-  options.window = 256;
-  const Tokenizer tokenizer = Tokenizer::from_model(models_folder() / "pebble-11m");
-  const auto windows = text_windows(tokenizer.encode(text), std::nullopt, options);
-  ASSERT_GT(windows.size(), 8U);
-  const double exact = perplexity(windows, options, KeptWeights::kExact);
-  const double int8 = perplexity(windows, options, KeptWeights::kInt8);
-  const double int4 = perplexity(windows, options, KeptWeights::kInt4);
-  std::printf("perplexity over %zu windows: exact %.4f, int8 %.4f (%+.2f %%), int4 %.4f (%+.2f %%)\n", windows.size(),
-              exact, int8, 100 * (int8 / exact - 1), int4, 100 * (int4 / exact - 1));
+  const double exact = perplexity_of_legal_text(*device(KeptWeights::kExact));
+  const double int8 = perplexity_of_legal_text(*device(KeptWeights::kInt8));
+  const double int4 = perplexity_of_legal_text(*device(KeptWeights::kInt4));
+  std::printf("perplexity: exact %.4f, int8 %.4f (%+.2f %%), int4 %.4f (%+.2f %%)\n", exact, int8,
+              100 * (int8 / exact - 1), int4, 100 * (int4 / exact - 1));
   EXPECT_NEAR(int8 / exact, 1, 0.005);
   EXPECT_NEAR(int4 / exact, 1, 0.04);
   EXPECT_NE(int8, exact);
