@@ -6,6 +6,7 @@ import fcntl
 import http.server
 import json
 import os
+import re
 import stat
 import struct
 import subprocess
@@ -90,6 +91,8 @@ def test_files_hold_what_is_captured(start, tmp_path):
         assert os.stat(paths[-1]).st_mode & 0o777 == 0o600
         found, metadata = read_tensors(paths[-1])
         expected, its_metadata = read_tensors(tmp_path / "captured" / f"hs_{i % 8}.safetensors")
+        # A served file is written before all of it is known, so that it has no hash; a captured one has.
+        assert re.fullmatch("[0-9a-f]{16}", its_metadata.pop("content_xxh64"))
         assert metadata == its_metadata
         assert found["token_ids"] == expected["token_ids"]
         assert found["hidden_states"] == expected["hidden_states"]
