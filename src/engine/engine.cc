@@ -25,8 +25,8 @@ class Engine::Impl {
     const StepShape shape = decoder_->shape(0);
     const int32_t decode_rows = (shape.whole_sequence ? 1 : options.max_sequences) * shape.rows;
     PromptRows rows = options.prompt_rows(ops);
-    rows.max_alone = std::max(
-        {rows.max_alone, rows.max_shared, decode_rows + Scheduler::least_prompt_rows(rows.chunk_alone, shape)});
+    rows.max_alone =
+        std::max({rows.max_alone, rows.max_shared, decode_rows + Scheduler::min_prompt_rows(rows.chunk_alone, shape)});
     const int32_t max_spans = (shape.joins_prefill ? 2 : 1) * options.max_sequences;
     const StepLimits limits = {rows.max_alone, max_spans, options.max_sequences};
     KvLayout layout;

@@ -23,7 +23,7 @@ Scheduler::Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& 
       cache_(memory.pages(), PrefixIndex::mix, decoder.shape(0).block, memory.snapshots()),
       has_states_(memory.has_states()),
       prompt_rows_(prompt_rows),
-      least_prompt_rows_(least_prompt_rows(prompt_rows.chunk_alone, decoder.shape(0))),
+      min_prompt_rows_(min_prompt_rows(prompt_rows.chunk_alone, decoder.shape(0))),
       pace_(options.prompt_step_ns) {
   running_.reserve(options.max_sequences);
   for (int32_t slot = options.max_sequences - 1; slot >= 0; --slot) free_slots_.push_back(slot);
@@ -178,7 +178,7 @@ int32_t Scheduler::answer_rows(const Step& step) const {
 int32_t Scheduler::room(const Step& step) const {
   const int32_t room = prompt_rows_.max_alone - step.plan.n_rows;
   if (!step.has_answers()) return room;
-  const int32_t most = std::max(prompt_rows_.max_shared - answer_rows(step), least_prompt_rows_);
+  const int32_t most = std::max(prompt_rows_.max_shared - answer_rows(step), min_prompt_rows_);
   return std::min(room, most - step.prompt_rows());
 }
 

@@ -46,8 +46,8 @@ class Scheduler {
             const PromptRows& prompt_rows);
 
   /// Rows of prompts that a step has room for in which answers run, however many rows these use.
-  static int32_t least_prompt_rows(int32_t chunk, const StepShape& shape) {
-    return std::max(std::min(chunk, kLeastPromptRows), shape.block);
+  static int32_t min_prompt_rows(int32_t chunk, const StepShape& shape) {
+    return std::max(std::min(chunk, kMinPromptRows), shape.block);
   }
 
   /// Queues a sequence; on an exception the caller keeps it.
@@ -83,7 +83,7 @@ class Scheduler {
   void report(EngineCounters& counters) const;
 
  private:
-  static constexpr int32_t kLeastPromptRows = 64;  // a piece of someone's prompt
+  static constexpr int32_t kMinPromptRows = 64;  // a piece of someone's prompt
   using Owned = std::unique_ptr<Sequence>;
 
   void plan_spans(Step& step);
@@ -142,7 +142,7 @@ class Scheduler {
   PageCache cache_;
   const bool has_states_;
   const PromptRows prompt_rows_;
-  const int32_t least_prompt_rows_;
+  const int32_t min_prompt_rows_;
   PrefillPace pace_;
   std::deque<Owned> waiting_;
   std::vector<Owned> running_;  // in order of arrival

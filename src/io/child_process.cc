@@ -140,7 +140,7 @@ void ChildProcess::read(int out, int lines) noexcept {
   std::array<char, 4096> bytes;
   const auto take = [&](int fd, const char* begin, size_t n) {
     if (fd == out) {
-      output_.append(begin, std::min(n, kMostOutput - output_.size()));
+      output_.append(begin, std::min(n, kMaxOutput - output_.size()));
       return;
     }
     for (const char* c = begin; c != begin + n; ++c) {

@@ -18,7 +18,7 @@ namespace ashlar {
 class ChildProcess {
  public:
   /// What it wrote to its standard output is kept up to this many bytes; lines of its standard error are cut there.
-  static constexpr size_t kMostOutput = size_t{64} << 10, kLongestLine = 1000;
+  static constexpr size_t kMaxOutput = size_t{64} << 10, kLongestLine = 1000;
   struct Exit {
     int code = 0;    ///< 127: it could not be run, or somebody else waited for its end
     int signal = 0;  ///< that ended it; 0: none did

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostUncommitted = 100;
+constexpr int kMaxUncommitted = 100;
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& what) {
   throw Error("file", path.string() + ": " + what);
@@ -77,7 +77,7 @@ bool is_same(int opened, const fs::path& path) {
 
 // To a name that no later one clears; where there is none it stays. Returns where it is.
 fs::path set_aside(const fs::path& fresh, const fs::path& path) {
-  for (int n = 1; n <= kMostUncommitted; ++n) {
+  for (int n = 1; n <= kMaxUncommitted; ++n) {
     const fs::path aside = next_to(path, "", n == 1 ? ".uncommitted" : ".uncommitted-" + std::to_string(n));
     if (move_to(fresh, aside)) return aside;
     if (errno != EEXIST) break;

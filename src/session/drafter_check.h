@@ -43,10 +43,10 @@ struct DrafterCheck {
     return steps >= kFewestSteps && (first_rate() < threshold() || mean_length < kMinMeanLength);
   }
   /// Damage, whatever its record and its texts were.
-  bool predicts_nothing() const { return steps >= kFewestSteps && first_rate() < kLeastFirstRate; }
+  bool predicts_nothing() const { return steps >= kFewestSteps && first_rate() < kMinFirstRate; }
 
   static constexpr int64_t kFewestSteps = 6;
-  static constexpr double kLeastFirstRate = 0.05;
+  static constexpr double kMinFirstRate = 0.05;
   static constexpr double kMinMeanLength = 1.3;  // what wrongly wired drafters reach on regular texts
 };
 

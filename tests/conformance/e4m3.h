@@ -46,8 +46,8 @@ inline constexpr E4M3Shape kE4M3Shapes[] = {{1, 1, 128, 128},   {3, 128, 128, 12
                                             {70, 520, 1, 520},  {300, 1030, 64, 256}, {40, 2100, 128, 128}};
 
 /// Products are those of `ref` with the same weights, with rows rounded to bf16 first if the device does that, up to an
-/// error of `most` + `most_a_root` sqrt(k); and a row has the same bits alone.
-inline void expect_e4m3_products(Ops& ops, std::mt19937& random, bool rounds_rows, double most, double most_a_root) {
+/// error of `most` + `max_a_root` sqrt(k); and a row has the same bits alone.
+inline void expect_e4m3_products(Ops& ops, std::mt19937& random, bool rounds_rows, double most, double max_a_root) {
   const auto ref = make_ref_ops();
   for (const E4M3Shape& shape : kE4M3Shapes) {
     const auto& [n, k, block_rows, block_cols] = shape;
@@ -68,7 +68,7 @@ inline void expect_e4m3_products(Ops& ops, std::mt19937& random, bool rounds_row
       const Store store = rows % 2 == 0 ? Store::kAdd : Store::kOverwrite;
       ops.linear(*packed, x.view(), store, got.view());
       ref->linear(*plain, rounded.view(), store, want.view());
-      ASSERT_LT(worst_row_error(got, want), most + most_a_root * std::sqrt(k)) << n << " " << k << " " << rows;
+      ASSERT_LT(worst_row_error(got, want), most + max_a_root * std::sqrt(k)) << n << " " << k << " " << rows;
       ASSERT_TRUE(got.guards_intact());
       if (store == Store::kOverwrite) expect_rows_alone(ops, *packed, x, got);
     }

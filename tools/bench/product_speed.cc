@@ -35,8 +35,8 @@ constexpr int kLayers = 3;  // more than a second-level cache holds
 constexpr int kTurns = 5;   // of which the median counts
 constexpr double kTurnSeconds = 0.02;
 constexpr size_t kWorkspace = size_t{64} << 20;
-constexpr int kMostAlgorithms = 64;
-constexpr int32_t kMostRows = 512;
+constexpr int kMaxAlgorithms = 64;
+constexpr int32_t kMaxRows = 512;
 
 void check(cudaError_t status) {
   if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
@@ -143,9 +143,9 @@ class Free {
     check(lt_.MatmulPreferenceCreate(&preference));
     check(lt_.MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspace,
                                            sizeof(kWorkspace)));
-    std::array<cublasLtMatmulHeuristicResult_t, kMostAlgorithms> named = {};
+    std::array<cublasLtMatmulHeuristicResult_t, kMaxAlgorithms> named = {};
     check(lt_.MatmulAlgoGetHeuristic(handle_, product.what, product.weight, product.in, product.out, product.out,
-                                     preference, kMostAlgorithms, named.data(), &product.tried));
+                                     preference, kMaxAlgorithms, named.data(), &product.tried));
     double least = 0;
     for (const auto& one : std::span(named).first(static_cast<size_t>(product.tried))) {
       if (one.state != CUBLAS_STATUS_SUCCESS) continue;
@@ -208,7 +208,7 @@ void measure(KeptWeights kept, int32_t hidden, int32_t q, int32_t kv, int32_t wi
     }
   }
   const int32_t widest = std::max({2 * wide, q + 2 * kv, hidden});
-  const size_t bytes = 2 * static_cast<size_t>(kMostRows) * static_cast<size_t>(widest);
+  const size_t bytes = 2 * static_cast<size_t>(kMaxRows) * static_cast<size_t>(widest);
   const std::vector<uint16_t> numbers = random_numbers(bytes / 2);
   std::array<std::unique_ptr<Buffer>, 3> rows_of;  // what enters, what leaves, the residual
   for (auto& buffer : rows_of) {
@@ -225,7 +225,7 @@ void measure(KeptWeights kept, int32_t hidden, int32_t q, int32_t kv, int32_t wi
   std::printf("%s, %d layers by turns, %d: microseconds of a layer's four products\n", ops->isa().c_str(), kLayers,
               hidden);
   for (const int32_t rows : counts) {
-    if (rows < 1 || rows > kMostRows) throw std::runtime_error("1 to " + std::to_string(kMostRows) + " rows");
+    if (rows < 1 || rows > kMaxRows) throw std::runtime_error("1 to " + std::to_string(kMaxRows) + " rows");
     std::array<Free::Product, 4> best;
     for (size_t i = 0; free && i < shapes.size(); ++i) {
       best[i] = free->best(shapes[i], rows, weights[i], in, shapes[i].adds ? residual : out);

@@ -6,13 +6,13 @@
 namespace ashlar {
 namespace {
 
-constexpr int32_t kMostDoublings = 10;
-constexpr int32_t kMostDoublingsOfAnswers = 3;  // more could take a server with few requests months
+constexpr int32_t kMaxDoublings = 10;
+constexpr int32_t kMaxDoublingsOfAnswers = 3;  // more could take a server with few requests months
 
 }  // namespace
 
 bool IdleLearner::has_enough(const TrafficFiles::Counts& traffic) const {
-  const int64_t least = policy_.new_answers << std::min(failures_, kMostDoublingsOfAnswers);
+  const int64_t least = policy_.new_answers << std::min(failures_, kMaxDoublingsOfAnswers);
   const auto share = static_cast<int64_t>(policy_.new_share * static_cast<double>(traffic.answers));
   return traffic.added - taken_ >= std::max(least, share);
 }
@@ -51,7 +51,7 @@ void IdleLearner::ended(int64_t now_ns, Outcome outcome) {
     return;
   }
   const std::chrono::nanoseconds pause =
-      std::min(policy_.pause * (int64_t{1} << std::min(failures_, kMostDoublings)), policy_.longest_pause);
+      std::min(policy_.pause * (int64_t{1} << std::min(failures_, kMaxDoublings)), policy_.longest_pause);
   ++failures_;
   not_before_ns_ = now_ns + pause.count();
 }

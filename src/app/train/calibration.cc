@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 
 constexpr uint32_t kHeldOutOneIn = 8;  // prompts
 constexpr size_t kFewestEvaluated = DrafterComparison::kFewestPairs;
-constexpr size_t kMostEvaluated = 64;  // prompts: more cost time, and half of the noise is four times as many
+constexpr size_t kMaxEvaluated = 64;  // prompts: more cost time, and half of the noise is four times as many
 // What a training run writes that its drafter is served without, and that others may want to keep.
 constexpr const char* kFilesOfARun[] = {RegenerationOptions::kFile, TrainRun::kState};
 
@@ -94,7 +94,7 @@ Traffic read(const Session& session, const TrainOptions& train, const Calibratio
                                 session.config().vocab);
   Traffic out = {read_traffic(options.traffic, train.target, encoder, longest_of(train, session)), {}};
   const std::vector<size_t> held_out = chosen_prompts(out.documents, options.seed, kHeldOutOneIn);
-  out.evaluated = newest_of_each_prompt(out.documents, held_out, kMostEvaluated);
+  out.evaluated = newest_of_each_prompt(out.documents, held_out, kMaxEvaluated);
   if (out.evaluated.size() < kFewestEvaluated) {
     fail_of_little(options,
                    std::to_string(out.documents.size()) + " answers, of which " + std::to_string(out.evaluated.size()) +

@@ -11,7 +11,7 @@
 namespace ashlar {
 namespace {
 
-constexpr double kLeastRecorded = 0.01;  // what acceptance.json may say
+constexpr double kMinRecorded = 0.01;  // what acceptance.json may say
 
 DecoderSpec spec_of(const std::filesystem::path& drafter, int32_t block) {
   DecoderSpec spec;
@@ -42,7 +42,7 @@ ServedEvaluation evaluate_served(Session& session, const std::filesystem::path& 
 
 void write_record(const std::filesystem::path& folder, const AcceptanceTally& served) {
   const std::vector<double> positions = served.unconditional();
-  if (positions.empty() || positions.front() < kLeastRecorded) return;
+  if (positions.empty() || positions.front() < kMinRecorded) return;
   const Json record = {{"first_position", std::min(1.0, positions.front())}};
   write_durably(folder / TrainRun::kRecord, record.dump() + "\n");
 }

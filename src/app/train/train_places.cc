@@ -21,7 +21,7 @@ TrainDevices open_devices(Session& session, int32_t gpus) {
 
 double seconds_a_step(const TrainDevices& devices, const DocumentSet& documents, const TrainedDrafter& drafter,
                       TrainOptions options) {
-  options.steps = kMostTimedBatches + 1;
+  options.steps = kMaxTimedBatches + 1;
   options.keeps_hidden_states = false;  // a dry run writes nothing
   const Activity activity("timing a few steps");
   TrainRun run(devices.places(), documents, drafter, options);

@@ -16,7 +16,7 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kMostPoints = 72;
+constexpr size_t kMaxPoints = 72;
 constexpr size_t kShownPositions[] = {1, 2, 3, 4, 8, 15};
 
 using StepValue = std::function<double(const LoggedStep&)>;
@@ -30,7 +30,7 @@ double mean_of(const LoggedRun& run, size_t begin, size_t end, const StepValue& 
 // Means of as many steps each, at the last of them.
 XySeries series_of(const LoggedRun& run, const std::string& name, const StepValue& value) {
   XySeries series{name, {}};
-  const size_t n = run.steps.size(), points = std::min(n, kMostPoints);
+  const size_t n = run.steps.size(), points = std::min(n, kMaxPoints);
   for (size_t i = 0; i < points; ++i) {
     const size_t begin = i * n / points, end = (i + 1) * n / points;
     series.points.emplace_back(static_cast<double>(run.steps[end - 1].step), mean_of(run, begin, end, value));

@@ -9,7 +9,7 @@ namespace ashlar {
 DraftPlanner::DraftPlanner(int32_t max_width, int32_t max_slots, int32_t max_spans, ProposerRows proposer,
                            NgramUse ngrams, KeysSeen target, KeysSeen drafter)
     : ngram_use_(ngrams),
-      most_rows_(static_cast<size_t>(max_spans) * static_cast<size_t>(max_width) + 1),
+      max_rows_(static_cast<size_t>(max_spans) * static_cast<size_t>(max_width) + 1),
       target_(std::move(target)),
       drafter_(std::move(drafter)),
       policy_(max_width, max_slots, proposer),
@@ -26,7 +26,7 @@ void DraftPlanner::admit(int32_t slot, const Slot& state, std::span<const int32_
 }
 
 void DraftPlanner::plan(StepPlan& plan) {
-  plan.budget.times.reserve(most_rows_);  // now, not in the midst of an answer
+  plan.budget.times.reserve(max_rows_);  // now, not in the midst of an answer
   widths_.clear();
   spans_.clear();
   for (size_t i = 0; i < plan.spans.size(); ++i) {

@@ -37,7 +37,7 @@ class DraftPlanner {
   void observe(int32_t slot, const SpanResult& span);
 
   const NgramUse ngram_use_;
-  const size_t most_rows_;  // of a step
+  const size_t max_rows_;  // of a step
   const KeysSeen target_, drafter_;
   WidthPolicy policy_;
   NgramDrafts ngrams_;

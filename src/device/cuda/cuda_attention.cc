@@ -167,8 +167,8 @@ void CudaOps::mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tens
                        int64_t{2} * kGatheredTile * experts.n() * (experts.hidden() + experts.width()) <= kMixedBytes;
   int32_t tile = gathers ? kGatheredTile : tile_rows((choices + experts.n() - 1) / experts.n());
   if (experts.gate_up_layout().is_quantised() || experts.down_layout().is_quantised())
-    tile = std::min(tile, most_quantised_rows());
-  const int32_t tiles = most_tiles(choices, experts.n(), tile);
+    tile = std::min(tile, max_quantised_rows());
+  const int32_t tiles = max_tiles(choices, experts.n(), tile);
   auto* const places =
       static_cast<int32_t*>(places_.reserve(sizeof(int32_t) * static_cast<size_t>(tiles) * (tile + 1)));
   int32_t* const tile_experts = places + int64_t{tiles} * tile;

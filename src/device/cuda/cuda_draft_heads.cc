@@ -16,7 +16,7 @@ void CudaOps::grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, co
 }
 
 void CudaOps::find_candidates(Tensor logits, Candidates out) {
-  static_assert(kMaxCandidates <= kMostHighest);
+  static_assert(kMaxCandidates <= kMaxHighest);
   ASHLAR_CHECK(logits.dtype == DType::kF32);
   if (logits.rows == 0) return;
   cuda::find_candidates(memory_.stream(), matrix_of(logits), out.n, answers_.reserve(highest_bytes(logits.rows)),
@@ -36,7 +36,7 @@ void CudaOps::score_edges(const CandidateEdges& edges, Tensor out) {
 
 void CudaOps::candidate_attention(Tensor qkv, const CandidateAttention& call, Tensor out) {
   ASHLAR_CHECK(qkv.rows == out.rows && qkv.cols == 3 * out.cols && out.cols % call.heads == 0);
-  ASHLAR_CHECK_LE((call.reach + 1) * call.n, cuda::kMostCandidates);
+  ASHLAR_CHECK_LE((call.reach + 1) * call.n, cuda::kMaxBlockCandidates);
   if (out.rows == 0) return;
   cuda::candidate_attention(memory_.stream(), {call.n, call.heads, call.reach, call.bias, call.first, call.end,
                                                matrix_of(qkv), matrix_of(out)});

@@ -15,21 +15,21 @@ constexpr int32_t kFewRuns = 2;
 constexpr int32_t kManyRuns = 16;
 constexpr int64_t kMakeKernelNs = 6500;  ///< what making a graph takes, a kernel
 /// A pass of more rows keeps the GPU busy for longer than its launches take.
-constexpr int32_t kMostRows = 512;
+constexpr int32_t kMaxRows = 512;
 // docs/gpu.md says what graphs take, which is about as much as they have kernels. The last one may exceed it.
-constexpr size_t kMostKernels = size_t{64} * 256;
-constexpr size_t kMostGraphs = 192;
-constexpr size_t kMostKeys = 512;
+constexpr size_t kMaxKernels = size_t{64} * 256;
+constexpr size_t kMaxGraphs = 192;
+constexpr size_t kMaxKeys = 512;
 
 }  // namespace
 
 void Graphs::run(const PassKey& key, const std::function<void()>& pass) {
-  if (records_ || !key.is_whole() || key.rows() > kMostRows) return pass();
+  if (records_ || !key.is_whole() || key.rows() > kMaxRows) return pass();
   if (const uint64_t freed = memory_.freed(); freed != freed_) {
     clear();
     freed_ = freed;
   }
-  if (passes_.size() >= kMostKeys && !passes_.contains(key)) forget(oldest(false));
+  if (passes_.size() >= kMaxKeys && !passes_.contains(key)) forget(oldest(false));
   Known& known = passes_[key];
   const uint64_t before = std::exchange(known.used, ++count_);
   if (known.graph != nullptr) {
@@ -104,7 +104,7 @@ void Graphs::make_executable(cudaGraph_t graph, Known& known) {
   ++graphs_;
 }
 
-bool Graphs::is_full() const { return graphs_ >= kMostGraphs || kernels_ >= kMostKernels; }
+bool Graphs::is_full() const { return graphs_ >= kMaxGraphs || kernels_ >= kMaxKernels; }
 
 Graphs::Passes::iterator Graphs::oldest(bool with_graph) {
   auto oldest = passes_.end();

@@ -114,7 +114,7 @@ void CudaOps::embed(const Weight& table, const int32_t* ids, float scale, Tensor
 
 void CudaOps::rms_norm(Tensor x, const float* weight, float eps, Tensor out) {
   if (x.rows == 0) return;
-  ASHLAR_CHECK_LE(x.cols, kMostNormed);
+  ASHLAR_CHECK_LE(x.cols, kMaxNormed);
   cuda::rms_norm(memory_.stream(), matrix_of(x), weight, eps, matrix_of(out));
   check_launch("rms_norm");
 }
@@ -143,7 +143,7 @@ void CudaOps::product(const ProductCall& call, int32_t tile) {
       if (hopper_multiprocessors_ != 0 && product_quantised_hopper(memory_.stream(), call, hopper_multiprocessors_)) {
         break;
       }
-      if (call.rows > (most_quantised_rows() < 32 ? 16 : kExpandedRows) && call.group.rows == nullptr &&
+      if (call.rows > (max_quantised_rows() < 32 ? 16 : kExpandedRows) && call.group.rows == nullptr &&
           !scales_sums(call.format)) {
         return product_expanded(call, tile);
       }

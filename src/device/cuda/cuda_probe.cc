@@ -12,8 +12,8 @@
 namespace ashlar::cuda {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{2} << 30;  // many times what a second-level cache holds
-constexpr int64_t kLeastBytes = int64_t{256} << 20;
+constexpr int64_t kMaxBytes = int64_t{2} << 30;  // many times what a second-level cache holds
+constexpr int64_t kMinBytes = int64_t{256} << 20;
 constexpr int64_t kUnit = 4096;
 constexpr double kMultiplySeconds = 0.05;  // long enough for a steady clock
 constexpr int32_t kFewRounds = 500;
@@ -70,7 +70,7 @@ class CudaProbe final : public DeviceProbe {
     return operations / seconds;
   }
   void watch() override {
-    static_assert(sizeof(Stamps) < kLeastBytes);
+    static_assert(sizeof(Stamps) < kMinBytes);
     watches_ = true;
     memory_.watch(stamps());
     const uint32_t none = 0;
@@ -130,11 +130,11 @@ class CudaProbe final : public DeviceProbe {
 std::unique_ptr<DeviceProbe> CudaOps::device_probe(int64_t bytes) {
   // The host's caches and memory, which the wish may come from, say little of this device's; and the models that are
   // measured may have left little room.
-  for (int64_t size = std::clamp(bytes, kLeastBytes, kMostBytes);; size /= 2) {
+  for (int64_t size = std::clamp(bytes, kMinBytes, kMaxBytes);; size /= 2) {
     try {
       return std::make_unique<CudaProbe>(memory_, size, hopper_multiprocessors_ > 0);
     } catch (const Error&) {
-      if (size <= kLeastBytes) throw;
+      if (size <= kMinBytes) throw;
     }
   }
 }

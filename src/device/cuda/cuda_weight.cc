@@ -148,7 +148,7 @@ int32_t splits_of(Packed format, int32_t n, int32_t k) {
   int32_t splits = 1;
   if (format == Packed::kF32) return splits;
   if (format != Packed::kBf16) {
-    while (splits < kMostSegments && k / (2 * splits) >= 256) splits *= 2;
+    while (splits < kMaxSegments && k / (2 * splits) >= 256) splits *= 2;
     return splits;
   }
   const int32_t tiles = (n + kTile - 1) / kTile;

@@ -16,7 +16,7 @@ namespace ashlar::cuda {
 
 /// Segments into which a sum over k inputs is cut: by the weight's shape alone, since it decides about bits. Of bf16
 /// where 64 outputs at a time keep few processors busy, up to four, of at least 256 inputs each. Of fewer bits as many
-/// as have 256 inputs, up to kMostSegments: one chain would take longer than memory takes to bring its weights.
+/// as have 256 inputs, up to kMaxSegments: one chain would take longer than memory takes to bring its weights.
 int32_t splits_of(Packed format, int32_t n, int32_t k);
 /// The format for numbers that need `precision` and are kept as `numbers` (kept_numbers).
 Packed format_for(DType precision, Numbers numbers);

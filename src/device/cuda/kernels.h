@@ -12,7 +12,7 @@ namespace ashlar::cuda {
 /// Numbers of a packed weight lie in tiles of 64 outputs x 64 inputs.
 inline constexpr int32_t kTile = 64;
 /// Most segments of a sum.
-inline constexpr int32_t kMostSegments = 8;
+inline constexpr int32_t kMaxSegments = 8;
 /// Inputs are padded to a multiple of this, where segments of a sum may begin.
 inline constexpr int32_t kInputPad = 128;
 
@@ -66,7 +66,7 @@ void product_f32(cudaStream_t stream, const ProductCall& call);
 /// With weights of 4 or 8 bits, by the law in product_quantised.cu. tile_rows: places of a tile, 8, 16 or 32.
 void product_quantised(cudaStream_t stream, const ProductCall& call, int32_t tile_rows);
 /// Most places of such a tile for which a block of this GPU has shared memory.
-int32_t most_quantised_rows();
+int32_t max_quantised_rows();
 /// Writes the values of a weight of 4 or 8 bits as a packed one of bf16, which must not have scales for sums. n:
 /// outputs, a multiple of 64; k: padded inputs.
 void expand(cudaStream_t stream, const void* weight, Packed format, int32_t n, int32_t k, void* to);
@@ -90,7 +90,7 @@ struct Matrix {
 void embed(cudaStream_t stream, const void* table, Packed format, int32_t n, int32_t k_padded, const int32_t* ids,
            float scale, const Matrix& out);
 /// Most columns of a row that is normed.
-inline constexpr int32_t kMostNormed = 32768;
+inline constexpr int32_t kMaxNormed = 32768;
 void rms_norm(cudaStream_t stream, const Matrix& x, const float* weight, float eps, const Matrix& out);
 /// residual += partial, both bf16.
 void add(cudaStream_t stream, const Matrix& partial, const Matrix& residual);
@@ -108,7 +108,7 @@ struct Highest {
   float sum;  ///< over the row, of exp(logit - logits[0])
 };
 /// Most columns of a row that are found by what follows.
-inline constexpr int32_t kMostHighest = 32;
+inline constexpr int32_t kMaxHighest = 32;
 /// out[i] = the `most` highest of row rows[i] (null: i), two at least, for i below n. logits: fp32. scratch:
 /// highest_bytes(n), at a multiple of 8 bytes.
 size_t highest_bytes(int32_t n);
@@ -202,7 +202,7 @@ void fold_tiles(cudaStream_t stream, const Matrix& logits, const Matrix& adjuste
                 FoldedTile* out);
 
 /// ids, values: [logits.rows, n], the n highest columns of each row as Highest has them; column 0 at minus infinity
-/// fills up. logits: fp32; n: at most kMostHighest. scratch: highest_bytes(logits.rows).
+/// fills up. logits: fp32; n: at most kMaxHighest. scratch: highest_bytes(logits.rows).
 void find_candidates(cudaStream_t stream, const Matrix& logits, int32_t n, void* scratch, int32_t* ids, float* values);
 
 /// Reads `bytes`, a multiple of 16, once. sink: a word that is not written.
@@ -240,7 +240,7 @@ struct CandidateAttentionCall {
   const int32_t *first = nullptr, *end = nullptr;
   Matrix qkv, out;
 };
-constexpr int32_t kMostCandidates = 4096;  ///< of a block
+constexpr int32_t kMaxBlockCandidates = 4096;  ///< of a block
 void candidate_attention(cudaStream_t stream, const CandidateAttentionCall& call);
 
 struct VisibilityCall {
@@ -365,8 +365,8 @@ struct RouteCall {
 void route(cudaStream_t stream, const RouteCall& call);
 
 /// Sorts `choices` choices by expert into tiles of `tile_rows` places. rows: [tiles * tile_rows] gets the choices,
-/// experts: [tiles] gets whose tile it is, for `tiles` = most_tiles(...); -1 where there is nothing.
-int32_t most_tiles(int32_t choices, int32_t n_experts, int32_t tile_rows);
+/// experts: [tiles] gets whose tile it is, for `tiles` = max_tiles(...); -1 where there is nothing.
+int32_t max_tiles(int32_t choices, int32_t n_experts, int32_t tile_rows);
 void group_by_expert(cudaStream_t stream, const int32_t* chosen, int32_t choices, int32_t n_experts, int32_t tile_rows,
                      int32_t* rows, int32_t* experts);
 /// to[p] = x[places[p] / top_k], of columns that are a multiple of 8; rows of places without a choice stay as they are.

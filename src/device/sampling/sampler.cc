@@ -32,7 +32,7 @@ float penalise(float logit, const SamplingParams& params, bool in_prompt, int32_
 
 // The tokens that the sequence has seen, and then once more those whose counts differ in this row.
 void penalise_all(float* logits, const SamplingParams& params, const SeenTokens& seen) {
-  std::array<float, SeenTokens::kMostAfter> before;
+  std::array<float, SeenTokens::kMaxAfter> before;
   ASHLAR_CHECK_LE(seen.after.size(), before.size());
   const float before_without = seen.without >= 0 ? logits[seen.without] : 0;
   for (size_t i = 0; i < seen.after.size(); ++i) before[i] = logits[seen.after[i]];

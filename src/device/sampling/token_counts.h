@@ -52,10 +52,10 @@ class TokenCounts {
 
 /// What a row counts as seen: rows of one sequence that are decided together differ by the drafts before each.
 struct SeenTokens {
-  static constexpr size_t kMostAfter = 64;
+  static constexpr size_t kMaxAfter = 64;
 
   const TokenCounts* counts = nullptr;  ///< of the sequence; needed where the parameters have penalties
-  std::span<const int32_t> after = {};  ///< tokens of the answer that `counts` does not have yet, kMostAfter at most
+  std::span<const int32_t> after = {};  ///< tokens of the answer that `counts` does not have yet, kMaxAfter at most
   int32_t without = -1;                 ///< a token of the answer that `counts` has once too often; -1: none
 
   bool in_prompt(int32_t id) const { return counts->in_prompt(id); }

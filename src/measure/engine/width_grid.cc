@@ -91,7 +91,7 @@ class Pair {
 };
 
 // Levels take sequences in turn: of how many the busiest is part.
-int32_t most_levels(const std::vector<int32_t>& levels) {
+int32_t max_levels(const std::vector<int32_t>& levels) {
   const int32_t n = levels.back();
   std::vector<int32_t> parts(static_cast<size_t>(n));
   int32_t first = 0;
@@ -134,7 +134,7 @@ WidthGrid run_width_grid(const BenchSubject& subject, const WidthGridOptions& op
   // A turn's last step overshoots.
   const auto turns = static_cast<int32_t>(grid.widths.size() + 1) * options.rounds;
   const int32_t level_tokens = turns * (options.tokens + widest) + kWarmTokens + widest;
-  const int32_t max_tokens = most_levels(grid.options.concurrency) * level_tokens;
+  const int32_t max_tokens = max_levels(grid.options.concurrency) * level_tokens;
   check(subject, grid.options, max_tokens);
   const int32_t most = grid.options.concurrency.back();
   const auto cells = static_cast<int64_t>(grid.options.contexts.size() * grid.options.concurrency.size());

@@ -11,7 +11,7 @@
 namespace ashlar {
 namespace {
 
-constexpr int32_t kMostId = 1000;
+constexpr int32_t kMaxId = 1000;
 constexpr const char* kEmbeddingCounted = "ids that count the embedding as the first layer are one too high";
 
 }  // namespace
@@ -33,7 +33,7 @@ DrafterWords read_drafter_words(const std::filesystem::path& folder, const std::
 }
 
 std::vector<int32_t> read_layer_ids(const JsonFields& fields, const std::string& key, int32_t first, int32_t layers) {
-  const int32_t last = layers > 0 ? first + layers - 1 : kMostId;
+  const int32_t last = layers > 0 ? first + layers - 1 : kMaxId;
   const auto one_lower_fits = [&](const Json& id) { return id.is_number_integer() && id > first && id <= last + 1; };
   const auto is_beyond = [&](const Json& id) { return id == last + 1; };
   if (layers > 0 && fields.has(key) && std::ranges::all_of(fields.raw(key), one_lower_fits) &&

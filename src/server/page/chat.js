@@ -4,7 +4,7 @@
 import { Answer } from './answer.js';
 import { AnswerView } from './answer_view.js';
 import { streamChat } from './api.js';
-import { goOnWith, keepConversation, kMostKept, leaveConversation, ownConversation, titleOf } from './conversations.js';
+import { goOnWith, keepConversation, kMaxKept, leaveConversation, ownConversation, titleOf } from './conversations.js';
 import { announce, button, byId, copyButton, el, setText } from './dom.js';
 import { addFigures } from './figures.js';
 import { refreshCurl, requestBody, showWrong } from './settings.js';
@@ -263,7 +263,7 @@ export function startChat() {
     announce('New chat');
   });
   const dialog = byId('chats-dialog');
-  setText(byId('chats-limit'), String(kMostKept));
+  setText(byId('chats-limit'), String(kMaxKept));
   byId('chats').addEventListener('click', () => {
     byId('chats-list').replaceChildren(allKept((name) => {
       dialog.close();

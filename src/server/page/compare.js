@@ -15,7 +15,7 @@ import { requestBody, showWrong } from './settings.js';
 // Painting takes the cores that the race is run on.
 const kDrawMs = 80;
 const kNumbers = [['rate', 'tokens/s'], ['first', 'first token'], ['mean', either('mean length', 'tokens a pass')], ['time', 'decode time']];
-const kMostTurns = 20;
+const kMaxTurns = 20;
 
 class Lane {
   constructor(name, title, speculative) {
@@ -178,7 +178,7 @@ async function start() {
   const body = requestBody([{ role: 'user', content: prompt }]);
   if (body === null) return showWrong();
   limit = body.max_tokens ?? 512;
-  const n = Math.min(kMostTurns, Math.max(1, Math.trunc(Number(byId('compare-turns').value)) || 1));
+  const n = Math.min(kMaxTurns, Math.max(1, Math.trunc(Number(byId('compare-turns').value)) || 1));
   byId('compare-turns').value = n;
   kept.save('compare', { prompt, turns: n, together: byId('order-together').checked });
   delete byId('outcome').dataset.same;

@@ -4,7 +4,7 @@
 
 import { kept, keptForTab } from './dom.js';
 
-export const kMostKept = 50;
+export const kMaxKept = 50;
 const kPrefix = 'chat'; // just that: the one conversation that older pages kept, as a list
 let own = { name: '', at: 0 }; // the copy, and when this tab last wrote it
 
@@ -43,7 +43,7 @@ export function keepConversation(messages) {
   const at = Date.now();
   const copied = kept.save(name, { at, messages });
   if (copied) own = { name, at };
-  for (const old of otherConversations().slice(kMostKept - 1)) forget(old.name);
+  for (const old of otherConversations().slice(kMaxKept - 1)) forget(old.name);
   const held = keepForTab(messages);
   return copied ? '' : held ? 'close' : 'reload';
 }

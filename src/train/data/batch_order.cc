@@ -14,7 +14,7 @@ namespace {
 
 // Keeps these numbers apart from others of the same seed.
 constexpr uint32_t kOrderPurpose = 0x6F726465;  // "orde"
-constexpr int32_t kMostInEpoch = 1 << 28;       // 16 bytes each while they are sorted
+constexpr int32_t kMaxInEpoch = 1 << 28;        // 16 bytes each while they are sorted
 
 // How often an epoch has a document: what the share of all epochs up to its end has more than that of those before.
 // Where each document's share begins is a multiple of the golden ratio's fraction, which spreads those with an extra
@@ -37,9 +37,9 @@ BatchOrder::BatchOrder(std::vector<OrderedDocument> documents, int64_t batch_tok
     ASHLAR_CHECK(document.weight > 0);  // or no epoch would end
     most += std::ceil(document.weight);
   }
-  if (most > kMostInEpoch) {
+  if (most > kMaxInEpoch) {
     throw Error("train", "an epoch would have " + std::to_string(static_cast<int64_t>(most)) +
-                             " documents by the weights of --data; expected at most " + std::to_string(kMostInEpoch));
+                             " documents by the weights of --data; expected at most " + std::to_string(kMaxInEpoch));
   }
   enter(0, 0);
 }

@@ -11,7 +11,7 @@ namespace ashlar {
 namespace {
 
 constexpr int64_t kHeldOutPercent = 2;
-constexpr int64_t kMostHeldOut = 50;
+constexpr int64_t kMaxHeldOut = 50;
 constexpr int64_t kFewestForHolding = 10;  // documents of a file
 
 void check_learnt(const DocumentSet& documents, const std::filesystem::path& file) {
@@ -89,7 +89,7 @@ std::vector<size_t> DocumentSet::held_out() const {
     const auto n = static_cast<int64_t>(end - begin);
     begin = end;
     if (n < kFewestForHolding) continue;
-    const int64_t share = std::max<int64_t>(1, kMostHeldOut * n / all);
+    const int64_t share = std::max<int64_t>(1, kMaxHeldOut * n / all);
     const int64_t held = std::min((n * kHeldOutPercent + 99) / 100, share);
     for (int64_t i = held; i > 0; --i) out.push_back(end - static_cast<size_t>(i));
   }

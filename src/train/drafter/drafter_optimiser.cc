@@ -11,7 +11,7 @@ namespace {
 constexpr int kNewtonSchulzSteps = 5;
 
 /// Floats of matrices of one shape that are orthogonalised together: a small one alone does not fill a GPU.
-constexpr size_t kMostTogether = size_t{1} << 24;
+constexpr size_t kMaxTogether = size_t{1} << 24;
 
 bool is_matrix(const TrainParameter& p) { return p.shape.size() == 2 && !p.is_table; }
 Tensor matrix(float* data, int32_t rows, int32_t cols) { return {data, rows, cols, cols}; }
@@ -25,7 +25,7 @@ DrafterOptimiser::DrafterOptimiser(TrainOps& ops, const TrainedTensors& paramete
   for (const TrainParameter& p : parameters.list()) {
     if (!is_matrix(p)) continue;
     const auto [at, is_new] = open.try_emplace(p.shape, groups_.size());
-    if (is_new || (groups_[at->second].size() + 1) * p.values.size() > kMostTogether) {
+    if (is_new || (groups_[at->second].size() + 1) * p.values.size() > kMaxTogether) {
       at->second = groups_.size();
       groups_.emplace_back();
     }

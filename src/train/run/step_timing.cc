@@ -14,7 +14,7 @@ constexpr double kTimedSeconds = 2;
 
 double usual_seconds(const std::function<double(int64_t batch)>& step) {
   int64_t n = 0;
-  for (double all = 0; n < kFewestBatches || (n < kMostTimedBatches && all < kTimedSeconds); ++n) all += step(n);
+  for (double all = 0; n < kFewestBatches || (n < kMaxTimedBatches && all < kTimedSeconds); ++n) all += step(n);
   std::vector<double> seconds;
   for (int64_t batch = 0; batch < n; ++batch) seconds.push_back(step(batch));
   const auto middle = seconds.begin() + static_cast<int64_t>(seconds.size() / 2);

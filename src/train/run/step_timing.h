@@ -7,7 +7,7 @@
 
 namespace ashlar {
 
-inline constexpr int64_t kMostTimedBatches = 64;
+inline constexpr int64_t kMaxTimedBatches = 64;
 
 /// Seconds of a usual step. `step(i)` runs a step on batch i, which it may be asked for again, and says how long that
 /// took. A batch counts when it comes for the second time: what sizes that are new to a device cost, a long run pays

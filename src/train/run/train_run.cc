@@ -18,7 +18,7 @@ namespace ashlar {
 namespace {
 
 constexpr int64_t kSaveNs = 300'000'000'000;
-constexpr int64_t kMostSkippedInARow = 10;
+constexpr int64_t kMaxSkippedInARow = 10;
 
 std::string loss_name(const std::optional<DistributionLoss>& loss) {
   return std::ranges::find(kLosses, loss, &NamedLoss::loss)->name;
@@ -81,13 +81,13 @@ struct SavedSettings {
 
 // A run that was killed before its first checkpoint has no state, only what it began with.
 SavedSettings saved_settings(const std::filesystem::path& output) {
-  constexpr size_t kMostBytes = 1 << 20;
+  constexpr size_t kMaxBytes = 1 << 20;
   if (TrainRun::has_state(output)) {
     const std::filesystem::path path = output / TrainRun::kState;
     return {path, read_train_progress(path).settings};
   }
   const std::filesystem::path path = output / TrainRun::kSettings;
-  return {path, complete_settings(parse_json(read_text_file(path, kMostBytes), path.string()), path)};
+  return {path, complete_settings(parse_json(read_text_file(path, kMaxBytes), path.string()), path)};
 }
 
 Json log_line(const StepFigures& figures) {
@@ -298,7 +298,7 @@ bool TrainRun::run(TrainListener& listener, const std::function<bool()>& stop) {
     }
     log.write(log_line(figures));
     listener.on_step(figures);
-    if (skipped_in_a_row_ >= kMostSkippedInARow) {
+    if (skipped_in_a_row_ >= kMaxSkippedInARow) {
       throw Error("train", "the loss or the gradient of " + std::to_string(skipped_in_a_row_) +
                                " steps in a row was no number; try a lower --learning-rate (" +
                                options_.output.string() + " has what was saved before)");

@@ -69,7 +69,7 @@ TEST_F(ChildProcessTest, SaysWhatItWroteAndHowItEnded) {
   EXPECT_EQ(lines_[2].size(), ChildProcess::kLongestLine);
   run("head -c 1000000 /dev/zero");
   EXPECT_EQ(end(), (Exit{0, 0}));
-  EXPECT_EQ(child_->output().size(), ChildProcess::kMostOutput);
+  EXPECT_EQ(child_->output().size(), ChildProcess::kMaxOutput);
   run("kill -9 $$");
   EXPECT_EQ(end(), (Exit{0, SIGKILL}));
   child_.emplace(std::vector<std::string>{"/no/such/program"}, nullptr);

@@ -38,7 +38,7 @@ struct DeltaRun::Work {
   int32_t first, n, k_head;
   StateSpan span;
   int32_t replays, kept;
-  // For most_rows() rows; u is [rows, value heads, v_dim], o of one head at a time.
+  // For max_rows() rows; u is [rows, value heads, v_dim], o of one head at a time.
   float *q, *k, *kq, *v, *u, *g, *beta, *o, *tile;
   DeltaRow* list;
   const float** inputs;
@@ -46,7 +46,7 @@ struct DeltaRun::Work {
   /// How many bytes that takes.
   size_t lay_out(const DeltaRun& run, std::byte* scratch) {
     const DeltaShape& shape = run.shape_;
-    const int64_t rows = run.most_rows(), heads = shape.v_heads_of_k();
+    const int64_t rows = run.max_rows(), heads = shape.v_heads_of_k();
     Shelf shelf(scratch);
     q = shelf.take<float>(rows * shape.k_dim);
     k = shelf.take<float>(rows * shape.k_dim);
@@ -63,7 +63,7 @@ struct DeltaRun::Work {
   }
 };
 
-int32_t DeltaRun::most_rows() const { return std::max(kRowsTogether, net_.states.log_rows); }
+int32_t DeltaRun::max_rows() const { return std::max(kRowsTogether, net_.states.log_rows); }
 
 size_t DeltaRun::scratch_bytes() const { return Work{}.lay_out(*this, nullptr); }
 

@@ -20,7 +20,7 @@ class DeltaRun {
 
  private:
   struct Work;
-  int32_t most_rows() const;
+  int32_t max_rows() const;
   const float* input(const Work& work, int32_t index) const;
   void prepare(const Work& work, int32_t row, int32_t place) const;
   void convolve(const Work& work, int32_t row, int32_t channel, int32_t n, float* to) const;

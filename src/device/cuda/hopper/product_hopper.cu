@@ -12,7 +12,7 @@ namespace {
 // Sums of several segments take twice the registers; 168 is the most that warps of which three share a quarter of the
 // register file can have.
 template <class Shape>
-__global__ void __launch_bounds__(Shape::kMostThreads, 1)
+__global__ void __launch_bounds__(Shape::kMaxThreads, 1)
     product_kernel(const __grid_constant__ CUtensorMap map, const __grid_constant__ ProductCall call, int ring) {
   extern __shared__ char raw[];
   Shape::run(call, &map, raw, ring);
@@ -47,7 +47,7 @@ template <int kRows, int kWarpgroups, bool kSegments = false, int kBlocks = 1>
 void launch(cudaStream_t stream, const ProductCall& call, const CUtensorMap& map, int32_t multiprocessors) {
   constexpr int kDepth = kRows <= 64 && kWarpgroups == 1 ? 2 : 1;
   using Shape = HopperProduct<kRows, kWarpgroups, kDepth, kSegments, kBlocks>;
-  constexpr int kFitting = std::min(16, (kMostShared - Shape::shared_bytes(0)) / (Shape::kStageBytes + 16));
+  constexpr int kFitting = std::min(16, (kMaxShared - Shape::shared_bytes(0)) / (Shape::kStageBytes + 16));
   // About 64 blocks with more than 6 stages in flight lose a tenth of the bandwidth; more blocks gain from more. What
   // is left of a ring that has all of a segment is room for the next kernel.
   const int most = kRows <= 32 && call.n <= 5120 ? std::min(6, kFitting) : kFitting;
@@ -55,7 +55,7 @@ void launch(cudaStream_t stream, const ProductCall& call, const CUtensorMap& map
   const int ring = kBlocks > 1 ? std::min(most, (in_128 + kBlocks - 1) / kBlocks * (2 / kDepth)) : most;
   const int shared = shared_for(call, Shape::shared_bytes(ring));
   static OncePerDevice allowed;
-  allow_shared_bytes(allowed, product_kernel<Shape>, kMostShared);
+  allow_shared_bytes(allowed, product_kernel<Shape>, kMaxShared);
   const int32_t items = (call.n + Shape::kFeatures - 1) / Shape::kFeatures * ((call.rows + kRows - 1) / kRows);
   const dim3 grid(static_cast<unsigned>(kBlocks > 1 ? items * kBlocks : std::min(items, multiprocessors)));
   start(stream, {grid, Shape::kThreads, static_cast<size_t>(shared), kBlocks}, product_kernel<Shape>, map, call, ring);

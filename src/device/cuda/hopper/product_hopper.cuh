@@ -30,7 +30,7 @@ struct HopperProduct {
   static constexpr int kStageBytes = kWeightBytes + kDepth * kRowTileBytes;
   static constexpr int kConsumers = 128 * kWarpgroups;
   static constexpr int kThreads = kConsumers + 32;
-  static constexpr int kMostThreads = kSegments ? 384 : kThreads;
+  static constexpr int kMaxThreads = kSegments ? 384 : kThreads;
   static constexpr bool kSquares = kTokens >= kSquareTokens;
   static constexpr int kSquareBytes = kSquares ? kConsumers / 32 * kSquareBytesOfWarp : 0;
   static constexpr int kSumBytesOfBlock = kTokens * kTile * 4;

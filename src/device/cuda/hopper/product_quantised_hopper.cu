@@ -11,7 +11,7 @@ namespace ashlar::cuda {
 namespace {
 
 template <class Shape>
-__global__ void __launch_bounds__(Shape::kMostThreads, 1)
+__global__ void __launch_bounds__(Shape::kMaxThreads, 1)
     product_kernel(const __grid_constant__ CUtensorMap map, const __grid_constant__ ProductCall call, int stages,
                    bool squares) {
   extern __shared__ char raw[];
@@ -23,11 +23,11 @@ bool launch(cudaStream_t stream, const ProductCall& call, int32_t multiprocessor
   CUtensorMap map;
   if (!map_rows(call, kTokens, map)) return false;
   constexpr int kStages =
-      std::min(16, (kMostShared - Shape::shared_bytes(0)) / (Shape::shared_bytes(1) - Shape::shared_bytes(0)));
+      std::min(16, (kMaxShared - Shape::shared_bytes(0)) / (Shape::shared_bytes(1) - Shape::shared_bytes(0)));
   static_assert(kStages >= 2);
   const int shared = shared_for(call, Shape::shared_bytes(kStages));
   static OncePerDevice allowed;
-  allow_shared_bytes(allowed, product_kernel<Shape>, kMostShared);
+  allow_shared_bytes(allowed, product_kernel<Shape>, kMaxShared);
   const int32_t items = (call.n + Shape::kFeatures - 1) / Shape::kFeatures * ((call.rows + kTokens - 1) / kTokens);
   const bool squares = call.finish != Finish::kFloat && call.width % 8 == 0 &&
                        reinterpret_cast<uintptr_t>(call.out) % 16 == 0 && call.out_stride % 8 == 0;

@@ -38,7 +38,7 @@ struct HopperQuantised {
   static constexpr int kConsumers = 128 * kGroups * kPipes;
   static constexpr int kThreads = kConsumers + 32 * kPipes;
   /// What registers must be enough for: warps are dealt out to four register files.
-  static constexpr int kMostThreads = (kThreads + 127) / 128 * 128;
+  static constexpr int kMaxThreads = (kThreads + 127) / 128 * 128;
   static constexpr bool kSquares = kTokens >= kSquareTokens;
   static constexpr int kSumBytesOfPipe = kTokens * kTile * 4;
   static constexpr int kSumBytes = (kAllPipes - 1) * kSumBytesOfPipe;

@@ -35,7 +35,7 @@ __device__ __forceinline__ void release(uint64_t* empty) {
 }
 
 /// Most shared memory of a block.
-inline constexpr int kMostShared = 226 * 1024;
+inline constexpr int kMaxShared = 226 * 1024;
 
 /// Shared memory of a block that needs `bytes`. Never two blocks on a multiprocessor, where those of a kernel that
 /// starts early would share the first ones. Weights of a few megabytes are not about bandwidth and do better side by

@@ -17,7 +17,8 @@ __global__ void __launch_bounds__(kThreads) conv_kernel(const __grid_constant__ 
   for (int32_t c = static_cast<int32_t>(threadIdx.x); c < call.x.cols; c += kThreads) {
     float sum = 0;
     for (int32_t t = 0; t < taps; ++t) {
-      const float own = load(call.dynamic.data, row * call.dynamic.stride + t * groups + c / call.group, call.dynamic.is_f32);
+      const float own =
+          load(call.dynamic.data, row * call.dynamic.stride + t * groups + c / call.group, call.dynamic.is_f32);
       const float weight = call.base[int64_t{t} * call.x.cols + c] + own;
       sum += weight * load(call.x.data, (row - t) * call.x.stride + c, call.x.is_f32);
     }
@@ -35,7 +36,8 @@ __global__ void __launch_bounds__(kThreads) edges_kernel(const __grid_constant__
   const Matrix& from = block >= 0 ? call.anchors : call.before;
   for (int32_t pair = warp; pair < (block >= 0 ? n : n * n); pair += kThreads / 32) {
     const int32_t a = pair / n, b = pair % n;
-    const int64_t before = (block >= 0 ? block : (row - 1) * n + a) * from.stride, after = (row * n + b) * call.after.stride;
+    const int64_t before = (block >= 0 ? block : (row - 1) * n + a) * from.stride,
+                  after = (row * n + b) * call.after.stride;
     float sum = 0;
     for (int32_t i = lane; i < call.hidden.cols; i += 32) {
       const float of_row = load(call.hidden.data, row * call.hidden.stride + i, call.hidden.is_f32);
@@ -52,7 +54,7 @@ __global__ void __launch_bounds__(kThreads) edges_kernel(const __grid_constant__
 /// has columns of the sum over all keys, in their order.
 __global__ void __launch_bounds__(kThreads) candidates_kernel(const __grid_constant__ CandidateAttentionCall call) {
   begin_kernel();
-  __shared__ float scores[kMostCandidates];
+  __shared__ float scores[kMaxBlockCandidates];
   const auto row = static_cast<int32_t>(blockIdx.x), head = static_cast<int32_t>(blockIdx.y);
   const auto lane = static_cast<int32_t>(threadIdx.x % 32), warp = static_cast<int32_t>(threadIdx.x / 32);
   const int32_t cols = call.out.cols, width = cols / call.heads, position = row / call.n;

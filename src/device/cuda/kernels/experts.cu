@@ -207,7 +207,7 @@ void route(cudaStream_t stream, const RouteCall& call) {
   start(stream, {rows_of(call.logits), 32, shared}, route_kernel, call);
 }
 
-int32_t most_tiles(int32_t choices, int32_t n_experts, int32_t tile_rows) {
+int32_t max_tiles(int32_t choices, int32_t n_experts, int32_t tile_rows) {
   const int32_t alone = choices < n_experts ? choices : n_experts;
   return alone + (choices - alone) / tile_rows;
 }
@@ -215,7 +215,7 @@ int32_t most_tiles(int32_t choices, int32_t n_experts, int32_t tile_rows) {
 void group_by_expert(cudaStream_t stream, const int32_t* chosen, int32_t choices, int32_t n_experts, int32_t tile_rows,
                      int32_t* rows, int32_t* experts) {
   start(stream, {1, kThreads, sizeof(int32_t) * static_cast<size_t>(n_experts)}, group_kernel, chosen, choices,
-        n_experts, tile_rows, most_tiles(choices, n_experts, tile_rows), rows, experts);
+        n_experts, tile_rows, max_tiles(choices, n_experts, tile_rows), rows, experts);
 }
 
 void gather_places(cudaStream_t stream, const Matrix& x, const int32_t* places, int32_t top_k, const Matrix& to) {

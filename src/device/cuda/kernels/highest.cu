@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The highest columns of rows of logits, in parts that are searched side by side. How a row is cut follows from its length
-// alone.
+// The highest columns of rows of logits, in parts that are searched side by side. How a row is cut follows from its
+// length alone.
 
 #include "keys.cuh"
 
@@ -12,7 +12,7 @@ constexpr int kParts = 32;  ///< a lane each when they meet
 
 /// Of a part of a row: the highest keys in descending order, and the sum of exponentials relative to the first.
 struct Part {
-  uint64_t keys[kMostHighest];
+  uint64_t keys[kMaxHighest];
   float sum;
 };
 
@@ -113,8 +113,8 @@ size_t highest_bytes(int32_t rows) {
   return sizeof(Part) * kParts * static_cast<size_t>(rows);
 }
 
-void find_highest(cudaStream_t stream, const Matrix& logits, const int32_t* rows, int32_t n, int32_t most, void* scratch,
-                  Highest* out) {
+void find_highest(cudaStream_t stream, const Matrix& logits, const int32_t* rows, int32_t n, int32_t most,
+                  void* scratch, Highest* out) {
   auto* const parts = static_cast<Part*>(scratch);
   start(stream, {dim3(static_cast<unsigned>(n), kParts), kThreads}, part_kernel, logits, rows, most, true, parts);
   start(stream, {static_cast<unsigned>(n), 32}, whole_kernel, parts, most, out, nullptr);

@@ -27,7 +27,7 @@ struct Shape {
 };
 
 template <Packed kFormat, int kUnits, int kRows, bool kLittle>
-__global__ void __launch_bounds__(32 * kMostSegments)
+__global__ void __launch_bounds__(32 * kMaxSegments)
     quantised_kernel(const __grid_constant__ ProductCall call, bool aligned) {
   using S = Shape<kFormat, kUnits, kRows, kLittle>;
   extern __shared__ __align__(128) char shared[];
@@ -208,9 +208,9 @@ void launch(cudaStream_t stream, const ProductCall& call) {
   const bool aligned = reinterpret_cast<uintptr_t>(call.x) % 16 == 0 && call.x_stride % 8 == 0;
   const int32_t places = call.group.rows != nullptr ? call.group.places : call.rows;
   const dim3 grid(blocks_for(call.n, S::kOutputs), blocks_for(places, kRows));
-  static_assert(kMostSegments * S::kWarpBytes <= (kLittle ? 99 : 226) * 1024);
+  static_assert(kMaxSegments * S::kWarpBytes <= (kLittle ? 99 : 226) * 1024);
   static OncePerDevice allowed;
-  allow_shared_bytes(allowed, quantised_kernel<kFormat, kUnits, kRows, kLittle>, kMostSegments * S::kWarpBytes);
+  allow_shared_bytes(allowed, quantised_kernel<kFormat, kUnits, kRows, kLittle>, kMaxSegments * S::kWarpBytes);
   const auto warps = static_cast<unsigned>(call.splits);
   start(stream, {grid, 32 * warps, warps * size_t{S::kWarpBytes}}, quantised_kernel<kFormat, kUnits, kRows, kLittle>,
         call, aligned);
@@ -218,7 +218,7 @@ void launch(cudaStream_t stream, const ProductCall& call) {
 
 template <Packed kFormat>
 void launch_tile(cudaStream_t stream, const ProductCall& call, int32_t tile_rows) {
-  if (most_quantised_rows() == 8) return launch<kFormat, 2, 8, true>(stream, call);
+  if (max_quantised_rows() == 8) return launch<kFormat, 2, 8, true>(stream, call);
   // Every block reads the rows again: many outputs a block where enough blocks remain.
   const bool wide = call.n >= 8192;
   if (tile_rows == 8) return launch<kFormat, 2, 8>(stream, call);
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(128) expand_kernel(const char* weight, int32_t
 
 }  // namespace
 
-int32_t most_quantised_rows() {
+int32_t max_quantised_rows() {
   static const int32_t rows = [] {
     int device = 0, bytes = 0;
     cudaGetDevice(&device);

@@ -186,7 +186,7 @@ void rms_norm(cudaStream_t stream, const Matrix& x, const float* weight, float e
   if (x.cols <= kPiece) return with(rms_norm_kernel<1>);
   if (x.cols <= 2 * kPiece) return with(rms_norm_kernel<2>);
   if (x.cols <= 4 * kPiece) return with(rms_norm_kernel<4>);
-  with(rms_norm_kernel<kMostNormed / kPiece>);
+  with(rms_norm_kernel<kMaxNormed / kPiece>);
 }
 
 void add(cudaStream_t stream, const Matrix& partial, const Matrix& residual) {

@@ -7,11 +7,11 @@ namespace ashlar::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMostBlocks = 132 * 16;
+constexpr int64_t kMaxBlocks = 132 * 16;
 
 unsigned blocks_for_values(int64_t n) {
   const int64_t blocks = (n / 4 + kThreads) / kThreads;
-  return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
+  return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
 }
 
 bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
@@ -27,8 +27,8 @@ __device__ __forceinline__ void for_values(int64_t n, bool by_four, const Four& 
 }
 
 /// Of the array of blockIdx.y.
-__global__ void __launch_bounds__(kThreads) squares_kernel(const float* values, int64_t n, bool by_four,
-                                                           double* partials) {
+__global__ void __launch_bounds__(kThreads)
+    squares_kernel(const float* values, int64_t n, bool by_four, double* partials) {
   __shared__ double sums[kThreads];
   values += blockIdx.y * n, partials += int64_t{blockIdx.y} * gridDim.x;
   double sum = 0;
@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(kThreads) squares_kernel(const float* values, 
   if (threadIdx.x == 0) partials[blockIdx.x] = sums[0];
 }
 
-__global__ void __launch_bounds__(kThreads) combine_kernel(float alpha, const float* x, float beta, const float* y,
-                                                           int64_t n, bool by_four, float* out) {
+__global__ void __launch_bounds__(kThreads)
+    combine_kernel(float alpha, const float* x, float beta, const float* y, int64_t n, bool by_four, float* out) {
   const auto value = [=](float a, float b) { return fmaf(alpha, a, beta * b); };
   for_values(
       n, by_four,

@@ -80,7 +80,7 @@ class CudaTrainOps final : public TrainOps {
                          float* d_weight) override {
     if (x.rows == 0) return;
     NormGradient call = {rows_of(d_out), rows_of(x), rows_of(d_x), weight, eps, store == Store::kAdd, d_weight};
-    ASHLAR_CHECK_LE(x.cols, kMostNormColumns);
+    ASHLAR_CHECK_LE(x.cols, kMaxNormColumns);
     call.partials = floats(partials_, int64_t{kNormPartials} * x.cols);
     train_rms_norm_gradient(stream(), call);
     check_launch("rms_norm_gradient");
@@ -344,7 +344,7 @@ class CudaTrainOps final : public TrainOps {
 
   TrainAttention attention_call(Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out,
                                 Tensor log_sums) {
-    ASHLAR_CHECK_LE(layout.head_dim, kMostTrainHead);
+    ASHLAR_CHECK_LE(layout.head_dim, kMaxTrainHead);
     static_assert(sizeof(BlockContext) == sizeof(TrainBlock));
     const size_t bytes = layout.blocks.size_bytes();
     auto* const blocks = static_cast<TrainBlock*>(blocks_.reserve(bytes));

@@ -152,7 +152,7 @@ void train_rms_norm_gradient(cudaStream_t stream, const NormGradient& call) {
   if (cols <= 2048) return gradient<256, 8>(stream, call);
   if (cols <= 4096) return gradient<256, 16>(stream, call);
   if (cols <= 8192) return gradient<256, 32>(stream, call);
-  gradient<256, kMostNormColumns / 256>(stream, call);
+  gradient<256, kMaxNormColumns / 256>(stream, call);
 }
 
 }  // namespace ashlar::cuda

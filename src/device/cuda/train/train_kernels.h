@@ -17,7 +17,7 @@ void train_rms_norm(cudaStream_t stream, const Matrix& x, const float* weight, f
 /// Partial sums of d_weight: at most this many for each column.
 inline constexpr int32_t kNormPartials = 528;
 /// Widest row whose values the threads of a block have registers for.
-inline constexpr int32_t kMostNormColumns = 16384;
+inline constexpr int32_t kMaxNormColumns = 16384;
 struct NormGradient {
   Matrix d_out, x, d_x;
   const float* weight = nullptr;
@@ -62,7 +62,7 @@ struct TrainAttention {
   float* means = nullptr;  ///< scratch [block rows, heads]: the products d_out out
 };
 /// Widest head that the kernels have registers for.
-inline constexpr int32_t kMostTrainHead = 256;
+inline constexpr int32_t kMaxTrainHead = 256;
 void train_attention(cudaStream_t stream, const TrainAttention& call);
 void train_attention_gradient(cudaStream_t stream, const TrainAttention& call);
 

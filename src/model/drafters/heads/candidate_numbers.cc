@@ -7,8 +7,8 @@
 namespace ashlar {
 namespace {
 
-constexpr double kEps = 1e-5;               // of the layer norm
-constexpr float kLeastLogprob = -10000.0F;  // of what a row has no token for
+constexpr double kEps = 1e-5;             // of the layer norm
+constexpr float kMinLogprob = -10000.0F;  // of what a row has no token for
 
 }  // namespace
 
@@ -46,12 +46,12 @@ void CandidateNumbers::find(Ops& ops, Tensor logits) {
 void CandidateNumbers::add(const TokenLogprobs& row) {
   // What is no number is listed last, if at all.
   int32_t found = 0;
-  while (found < std::min(row.n_top, n_) && row.top_values[found] > kLeastLogprob) ++found;
+  while (found < std::min(row.n_top, n_) && row.top_values[found] > kMinLogprob) ++found;
   found_.push_back(found);
   for (int32_t j = 0; j < n_; ++j) {
     const bool is_there = j < found;
-    const float logprob = is_there ? row.top_values[j] : kLeastLogprob;
-    const float highest = found > 0 ? row.top_values[0] : kLeastLogprob;
+    const float logprob = is_there ? row.top_values[j] : kMinLogprob;
+    const float highest = found > 0 ? row.top_values[0] : kMinLogprob;
     ids_.push_back(is_there ? row.top_ids[j] : 0);
     const double rank = n_ > 1 ? static_cast<double>(j) / (n_ - 1) : 0.0;
     const double values[kCount] = {logprob, std::exp(logprob), logprob - highest, rank, j == 0 ? 1.0 : 0.0};

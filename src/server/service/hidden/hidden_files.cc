@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Rows that wait for the disk: a disk that is slower than the device for long ends requests.
-constexpr size_t kMostQueued = size_t{1} << 30;
+constexpr size_t kMaxQueued = size_t{1} << 30;
 
 constexpr std::string_view kDigits = "0123456789abcdef";
 constexpr size_t kNameDigits = 32;
@@ -214,7 +214,7 @@ std::shared_ptr<EventSink> HiddenFiles::sink(std::shared_ptr<HiddenFile> file, s
 void HiddenFiles::put(Item item) {
   {
     const std::lock_guard lock(mutex_);
-    if (queued_bytes_ + item.rows.size() > kMostQueued) {
+    if (queued_bytes_ + item.rows.size() > kMaxQueued) {
       throw Error("hidden-states", "the disk is slower than the model: rows wait to be written that take " +
                                        std::to_string(queued_bytes_) +
                                        " bytes; ask for the hidden states of fewer prompts at once");
