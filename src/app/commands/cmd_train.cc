@@ -42,7 +42,7 @@ constexpr int32_t kEvaluatedAnchors = 512;  // of a document: so that whatever i
 // What a run that was killed before its first checkpoint leaves there.
 bool is_left_over(const std::string& name, bool answers) {
   return name == TrainRun::kSettings || name == TrainRun::kAsked || name == TrainRun::kLog ||
-         (answers && name == RegenerationOptions::kFile) ||
+         name == TrainLog::kEvents || (answers && name == RegenerationOptions::kFile) ||
          std::ranges::any_of(TrainRun::kFiles, [&](const char* file) { return is_unfinished(name, file); });
 }
 

@@ -12,6 +12,7 @@
 #include "train/data/document_set.h"
 #include "train/replicas/replica.h"
 #include "train/replicas/replica_threads.h"
+#include "train/run/train_log.h"
 #include "train/run/train_state.h"
 
 namespace ashlar {
@@ -74,7 +75,8 @@ class TrainRun {
   static constexpr const char* kAsked = "train.toml";        ///< the command's flags, as a file for --config
   static constexpr const char* kRecord = "acceptance.json";  ///< of the drafter, as served
   /// All that is written into the output folder.
-  static constexpr std::array kFiles = {kState, kSettings, kLog, kAsked, kRecord, "config.json", "model.safetensors"};
+  static constexpr std::array kFiles = {kState, kSettings, kLog,          TrainLog::kEvents,
+                                        kAsked, kRecord,   "config.json", "model.safetensors"};
 
   /// Whether a checkpoint of a run is in the folder.
   static bool has_state(const std::filesystem::path& output);

@@ -103,6 +103,25 @@ std::vector<std::string> lines_of(const std::filesystem::path& path) {
   return lines;
 }
 
+// Records as the package tensorboard 2.21 writes them.
+TEST(EventFile, HasTheBytesOfTensorBoard) {
+  const auto hex = [](std::string_view bytes) {
+    std::string out;
+    for (const char byte : bytes) {
+      for (const int shift : {4, 0}) out += "0123456789abcdef"[(static_cast<unsigned char>(byte) >> shift) & 15];
+    }
+    return out;
+  };
+  const std::vector<Scalar> scalars = {{"loss", 2.5F}, {"accuracy/draft 1", 0.625F}};
+  EXPECT_EQ(hex(record_of(event_bytes(1700000000.25, 0, {}))),
+            "1800000000000000a37f4b220900001040fc54d9411a0d627261696e2e4576656e743a32338d2fe9");
+  EXPECT_EQ(
+      hex(record_of(event_bytes(1700000000.25, 300, scalars))),
+      "34000000000000005e33175c0900001040fc54d94110ac022a260a0b0a046c6f737315000020400a170a1061636375726163792f6472"
+      "616674203115"
+      "0000203f92d1bddd");
+}
+
 TEST(TrainLog, GoesOnAfterTheLinesOfTheStepsThatCount) {
   const TempFolder folder;
   const auto path = folder / "log";
@@ -118,6 +137,24 @@ TEST(TrainLog, GoesOnAfterTheLinesOfTheStepsThatCount) {
   EXPECT_EQ(lines_of(path), (std::vector<std::string>{"{\"step\":1}", "{\"step\":2}", "{\"step\":3,\"again\":true}"}));
   TrainLog(path, 0);
   EXPECT_EQ(lines_of(path).size(), 0u);
+}
+
+// TensorBoard's file has the numbers of the lines that are kept, and of no others.
+TEST(TrainLog, EventsAreThoseOfTheLines) {
+  const TempFolder folder;
+  const auto size_after = [&](const char* name, int first, int last, int64_t kept) {
+    std::filesystem::create_directories(folder / name);
+    TrainLog log(folder / name / "log", kept);
+    for (int step = first; step <= last; ++step) {
+      log.write({{"step", step}, {"loss", step == 2 ? Json() : Json(1.5)}, {"position_accuracy", {0.5, 0.25}}});
+    }
+    return std::filesystem::file_size(folder / name / TrainLog::kEvents);
+  };
+  const auto whole = size_after("whole", 1, 4, 0);
+  size_after("killed", 1, 5, 0);
+  EXPECT_EQ(size_after("killed", 4, 4, 3), whole);
+  // Two records of 16 bytes: the version, and 9 bytes of time, 2 of the step, 2 of the summary, its numbers.
+  EXPECT_EQ(size_after("one", 1, 1, 0), 16 + 24 + 16 + 9 + 2 + 2 + (2 + 6 + 5) + 2 * (2 + 2 + 26 + 5));
 }
 
 }  // namespace
