@@ -11,8 +11,8 @@
 #include "io/mapped_file.h"
 #include "train/data/fingerprint.h"
 #include "train/export/drafter_folder.h"
+#include "train/log/train_log.h"
 #include "train/replicas/batch_split.h"
-#include "train/run/train_log.h"
 
 namespace ashlar {
 namespace {

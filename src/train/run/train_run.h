@@ -10,9 +10,9 @@
 
 #include "train/data/batch_order.h"
 #include "train/data/document_set.h"
+#include "train/log/train_log.h"
 #include "train/replicas/replica.h"
 #include "train/replicas/replica_threads.h"
-#include "train/run/train_log.h"
 #include "train/run/train_state.h"
 
 namespace ashlar {

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "io/mapped_file.h"
 #include "temp_folder.h"
-#include "train/run/train_log.h"
+#include "train/log/train_log.h"
 
 namespace ashlar {
 namespace {

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "io/json.h"
-#include "train/run/event_file.h"
+#include "train/log/event_file.h"
 
 namespace ashlar {
 

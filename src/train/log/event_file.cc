@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/run/event_file.h"
+#include "train/log/event_file.h"
 
 #include <bit>
 #include <boost/crc.hpp>

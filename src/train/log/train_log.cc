@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/run/train_log.h"
+#include "train/log/train_log.h"
 
 #include <cerrno>
 #include <cstring>
