@@ -8,6 +8,7 @@ jsonschema, matched by re. Needs: pip install jsonschema.
 
 The section "keywords" holds the cases of grammar_keyword_cases.py; with KEYWORDS as a fourth argument only that is made anew.
 """
+import collections
 import copy
 import datetime
 import decimal
@@ -345,6 +346,31 @@ def keyword_goldens(tool):
     return goldens
 
 
+def words_of(schema):
+    """The keywords of a schema, with the value of those that say a type, a format or a pattern."""
+    if isinstance(schema, list):
+        return set().union(*map(words_of, schema))
+    words = set()
+    for word, value in schema.items() if isinstance(schema, dict) else ():
+        named = word in ("properties", "$defs", "definitions")
+        words.add(f"{word}:{value}" if word in ("type", "format", "pattern") else word)
+        if word not in ("enum", "const"):
+            words |= words_of(list(value.values()) if named else value)
+    return words
+
+
+def thinned(schemas, left_out=36):
+    """Without the largest schemas whose keywords, types, formats and patterns others have too: they take most of the bytes."""
+    words = {id(golden): words_of(golden["schema"]) for golden in schemas}
+    counts = collections.Counter(word for of_one in words.values() for word in of_one)
+    out = set()
+    for golden in sorted(schemas, key=lambda golden: -len(golden_lines(golden).encode())):
+        if len(out) < left_out and all(counts[word] > 1 for word in words[id(golden)]):
+            counts.subtract(words[id(golden)])
+            out.add(id(golden))
+    return [golden for golden in schemas if id(golden) not in out]
+
+
 def main():
     tool = Tool(sys.argv[1], sys.argv[2])
     if sys.argv[4:] == ["KEYWORDS"]:
@@ -360,6 +386,7 @@ def main():
         walks += walked
         if golden and golden["schema"] not in [other["schema"] for other in schemas]:
             schemas.append(golden)
+    schemas = thinned(schemas)
     regexes = [regex_golden(tool, pattern, problems) for pattern in REGEXES]
     for problem in problems[:20]:
         print("PROBLEM", problem)

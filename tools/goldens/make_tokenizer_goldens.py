@@ -287,12 +287,14 @@ def broken_utf8():
 
 
 def repetition_of(text):
-    """[part, count] of a long text that repeats a short part, else the text."""
+    """[part, count] of a long text that repeats a short part, [part, count, end] of one with another end, else the text."""
     if len(text) < 1000:
         return text
     for period in range(1, 8):
         if len(text) % period == 0 and text[:period] * (len(text) // period) == text:
             return [text[:period], len(text) // period]
+    if text[:-1] == text[0] * (len(text) - 1):
+        return [text[0], len(text) - 1, text[-1]]
     return text
 
 

@@ -33,7 +33,7 @@ inline const nlohmann::json& goldens() {
   return instance;
 }
 
-/// A string, or [part, count] for one that repeats a part.
+/// A string, or [part, count] for one that repeats a part, or [part, count, end].
 inline const std::vector<std::string>& golden_strings() {
   static const auto instance = [] {
     std::vector<std::string> strings;
@@ -42,6 +42,7 @@ inline const std::vector<std::string>& golden_strings() {
       const auto part = (entry.is_array() ? entry[0] : entry).get<std::string>();
       const int count = entry.is_array() ? entry[1].get<int>() : 1;
       for (int i = 0; i < count; ++i) text += part;
+      if (entry.is_array() && entry.size() > 2) text += entry[2].get<std::string>();
     }
     return strings;
   }();
