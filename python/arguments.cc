@@ -72,6 +72,7 @@ LlmOptions options_of(const std::string& model, const std::string& drafter, cons
   out.isa = name_or_none(in["isa"], "isa");
   out.threads = number("threads");
   out.weights = name("weights");
+  out.drafter_weights = name("drafter_weights");
   out.kv_dtype = name("kv_dtype");
   out.kv_memory = memory_of(in["kv_memory"]);
   out.max_context = number("max_context");

@@ -31,6 +31,7 @@ struct LlmOptions {
   std::string isa;               ///< instruction set; empty: the best of the machine
   int32_t threads = 0;           ///< 0: one a core
   std::string weights = "auto";  ///< of layers: "exact", "int8", "int4", "fp8", or "auto": as few bits as the file has
+  std::string drafter_weights = "auto";  ///< the same of the drafter, no token depends on them; "auto": by device
   std::string kv_dtype = "bf16";  ///< of the KV cache: "bf16", "f32", "int8" (half the memory) or "tq4" (a third)
   int64_t kv_memory = 0;          ///< bytes, at least 1 MiB; 0: what is needed
   int32_t max_context = 0;        ///< longest sequence in tokens; 0: the model's own limit, or less if memory is short

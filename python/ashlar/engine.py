@@ -33,6 +33,7 @@ class Engine:
         threads: int = 0,
         isa: Optional[str] = None,
         weights: str = "auto",
+        drafter_weights: str = "auto",
         kv_dtype: str = "bf16",
         kv_memory: Union[int, str, None] = None,
         max_context: int = 0,
@@ -58,16 +59,17 @@ class Engine:
         drafter: its folder or .gguf file; None: <model>-dflash or <model>-eagle3 next to the model if there is one, else the
         one published for it if that was pulled, else "mtp", the model's own layer, if it has one that drafts, else "ngram": what followed the same tokens before; "none": plain
         decoding.
-        threads: 0: one a core. weights: "exact", "int8", "int4", "fp8", or "auto": as few bits as the file has. kv_memory:
-        bytes, or "512M"; None: what is needed. max_context: longest sequence.
+        threads: 0: one a core. weights: "exact", "int8", "int4", "fp8", or "auto": as few bits as the file has.
+        drafter_weights: the same of the drafter, or "auto": what suits the device; no token depends on them.
+        kv_memory: bytes, or "512M"; None: what is needed. max_context: longest sequence.
         width, draft_window, branches, ngram_drafts, passes, schedule: of drafting, as the flags of ``ashlar run``.
         algorithm, algorithm_options, block_size: how a block-diffusion model denoises, for instance
         ``algorithm="low_confidence", algorithm_options={"threshold": 0.8}``.
         """
         options = dict(
-            device=device, threads=threads, isa=isa, weights=weights, kv_dtype=kv_dtype, kv_memory=kv_memory,
-            max_context=max_context, max_sequences=max_sequences, prefill_chunk=prefill_chunk, prefix_cache=prefix_cache, depth=depth,
-            width=width, draft_window=draft_window, branches=branches,
+            device=device, threads=threads, isa=isa, weights=weights, drafter_weights=drafter_weights,
+            kv_dtype=kv_dtype, kv_memory=kv_memory, max_context=max_context, max_sequences=max_sequences,
+            prefill_chunk=prefill_chunk, prefix_cache=prefix_cache, depth=depth, width=width, draft_window=draft_window, branches=branches,
             ngram_drafts=ngram_drafts if recall is None else recall, passes=passes, schedule=schedule,
             algorithm=algorithm, algorithm_options=algorithm_options, block_size=block_size,
         )

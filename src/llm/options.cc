@@ -23,9 +23,9 @@ KvDType kv_dtype_of(const std::string& name) {
   refuse("kv_dtype", name, "bf16, f32, int8 or tq4");
 }
 
-KeptWeights weights_of(const std::string& name) {
+KeptWeights weights_of(const std::string& name, const char* option) {
   if (const auto weights = kept_weights_of(name)) return *weights;
-  refuse("weights", name, kKeptWeightsNames);
+  refuse(option, name, kKeptWeightsNames);
 }
 
 DflashOptions drafting_of(const LlmOptions& in) {
@@ -60,7 +60,8 @@ SessionOptions session_options(const LlmOptions& in) {
   out.device_options.isa = in.isa;
   out.device_options.threads = in_range(in.threads, "threads", 0, 1024);
   out.device_options.kv_dtype = kv_dtype_of(in.kv_dtype);
-  out.device_options.weights = weights_of(in.weights);
+  out.device_options.weights = weights_of(in.weights, "weights");
+  out.device_options.drafter_weights = weights_of(in.drafter_weights, "drafter_weights");
   out.max_context = in_range(in.max_context, "max_context", 0, kLongestContext);
   out.engine.kv_bytes = in.kv_memory;
   if (in.kv_memory != 0 && in.kv_memory < (1 << 20)) {

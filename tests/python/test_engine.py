@@ -368,6 +368,9 @@ class Mishaps(unittest.TestCase):
             ((model,), dict(kv_memory="lots"), "kv_memory is 'lots'"),
             ((model,), dict(kv_memory=10), "kv_memory is 10"),
             ((model,), dict(weights="int3"), "weights is 'int3'"),
+            ((model,), dict(drafter_weights="int3"), "drafter_weights is 'int3'"),
+            ((model, MODELS / "pebble-11m-dflash"), dict(device="ref", drafter_weights="int8"),
+             "drafter-weights. the ref device"),
             ((model,), dict(kv_dtype="f8"), "kv_dtype is 'f8'"),
             ((model,), dict(width=1), "width is 1"),
             ((model,), dict(schedule="soon"), "schedule is 'soon'"),
@@ -382,6 +385,15 @@ class Mishaps(unittest.TestCase):
                 ashlar.Engine(model, **wrong)
         with self.assertRaisesRegex(TypeError, "did you mean 'max_context'"):
             ashlar.Engine(model, max_contxt=64)
+
+    def test_weights_of_the_drafter_change_no_token(self):
+        plain = engines["plain"].generate(EQUATION, SHORT)
+        for weights in ("exact", "int4"):
+            with ashlar.Engine(MODELS / "pebble-11m", MODELS / "pebble-11m-dflash", max_context=256,
+                               drafter_weights=weights) as engine:
+                answer = engine.generate(EQUATION, SHORT)
+            self.assertEqual(answer.token_ids, plain.token_ids)
+            self.assertGreater(answer.metrics.accepted, 0)
 
     def test_block_options_matter(self):
         with ashlar.Engine(MODELS / "pebble-11m-sdar", algorithm="low_confidence", max_context=256,

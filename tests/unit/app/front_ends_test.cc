@@ -8,9 +8,12 @@
 
 #include "app/prompts.h"
 #include "ashlar/llm.h"
+#include "device/weights/kept_weights.h"
+#include "llm/options.h"
 #include "server/service/prompt_encoder.h"
 #include "session/session.h"
 #include "temp_folder.h"
+#include "unit/io/outside_files.h"
 
 namespace ashlar {
 namespace {
@@ -58,6 +61,45 @@ TEST(FrontEnds, TheSameConversationGivesTheSameTokens) {
       EXPECT_EQ(session.encode_chat(make_prompt(messages[0]["content"], "").messages), by_server) << text;
     }
   }
+}
+
+TEST(FrontEnds, ChooseTheWeightsOfTheDrafter) {
+  LlmOptions options;
+  EXPECT_EQ(session_options(options).device_options.drafter_weights, KeptWeights::kAuto);
+  for (const NamedKeptWeights& named : kKeptWeights) {
+    options.drafter_weights = named.name;
+    EXPECT_EQ(session_options(options).device_options.drafter_weights, named.weights);
+    EXPECT_EQ(session_options(options).device_options.weights, KeptWeights::kAuto);
+  }
+  options.drafter_weights = "int3";
+  testing::expect_error([&] { session_options(options); }, {"drafter_weights", "int3", kKeptWeightsNames});
+}
+
+// A device that keeps no such weights says so of the drafter's, too: the option has reached it.
+TEST(FrontEnds, TheDeviceHearsOfTheWeightsOfTheDrafter) {
+  ::setenv("ASHLAR_MODELS", ASHLAR_SOURCE_DIR "/models", 1);
+  LlmOptions options;
+  options.model = "pebble-11m";
+  options.device = "ref";
+  options.max_context = 256;
+  options.drafter_weights = "int4";
+  try {
+    const Llm llm(options);
+    FAIL();
+  } catch (const LlmError& error) {
+    EXPECT_NE(std::string(error.what()).find("drafter-weights"), std::string::npos) << error.what();
+  }
+  LlmParams params;
+  params.max_tokens = 32;
+  options.device = "cpu";
+  std::vector<std::vector<int32_t>> answers;
+  for (const char* weights : {"exact", "int8", "int4"}) {
+    options.drafter_weights = weights;
+    const Llm llm(options);
+    answers.push_back(llm.generate({LlmPrompt("Count from 1 to 20.")}, params).at(0).tokens);
+    EXPECT_EQ(answers.back(), answers.front()) << weights;
+  }
+  EXPECT_EQ(answers.front().size(), 32U);
 }
 
 }  // namespace
