@@ -2,6 +2,7 @@
 #include "model/gguf/gguf_config.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 #include "base/check.h"
@@ -93,6 +94,26 @@ void add_layer_words(const GgufKeys& keys, const GgufArchitecture& architecture,
   config["intermediate_size"] = keys.raw("expert_feed_forward_length");
 }
 
+// llama.cpp's converter writes layers that draft with the model's own or, with --mtp, by themselves.
+std::string text_of_layers_alone(const GgufKeys& keys, const GgufArchitecture& architecture,
+                                 const Checkpoint& checkpoint) {
+  const int64_t drafting = architecture.drafts ? drafting_layers(keys) : 0;
+  if (drafting == 0) return {};
+  const int64_t own = std::max<int64_t>(keys.fields().integer(keys.full("block_count"), 1, 1000) - drafting, 0);
+  const std::string_view layers = kNames.layers;
+  bool has_one = false;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (!name.starts_with(layers)) continue;
+    if (std::atoll(name.c_str() + layers.size()) < own) return {};
+    has_one = true;
+  }
+  if (!has_one) return {};
+  return checkpoint.folder().string() +
+         " holds only what drafts for a model (MTP), without the layers of the model itself, whose file would have to "
+         "have both; make one by llama.cpp's converter without --mtp and --no-mtp, or name the model's folder of "
+         "safetensors; --drafter mtp drafts with it then";
+}
+
 Json config_words(const GgufKeys& keys, const GgufArchitecture& architecture, const Checkpoint& checkpoint) {
   Json config{{"model_type", architecture.family}, {"norm_topk_prob", true}, {"eos_token_id", nullptr}};
   add_layer_words(keys, architecture, config);
@@ -137,11 +158,21 @@ Json config_words(const GgufKeys& keys, const GgufArchitecture& architecture, co
 
 }  // namespace
 
+std::string gguf_layers_alone(const std::filesystem::path& file) {
+  const Checkpoint checkpoint(file);
+  const GgufFile& first = checkpoint.gguf()->files().front();
+  const GgufArchitecture& architecture = architecture_of(first);
+  return text_of_layers_alone(GgufKeys(first, architecture.name), architecture, checkpoint);
+}
+
 ModelConfig read_gguf_config(const std::filesystem::path& file) {
   const Checkpoint checkpoint(file);
   const GgufFile& first = checkpoint.gguf()->files().front();
   const GgufArchitecture& architecture = architecture_of(first);
   const GgufKeys keys(first, architecture.name);
+  if (const std::string alone = text_of_layers_alone(keys, architecture, checkpoint); !alone.empty()) {
+    throw Error("gguf", alone);
+  }
   const Json words = config_words(keys, architecture, checkpoint);
   ModelConfig config = read_config_json(words, file.string() + " (metadata in the words of config.json)");
   config.folder = file;

@@ -14,6 +14,7 @@
 #include "hub/names.h"
 #include "io/weights/gguf.h"
 #include "model/drafters/mtp.h"
+#include "model/gguf/gguf_config.h"
 #include "session/models/known_drafters.h"
 #include "session/models/local_models.h"
 #include "session/models/source_tree.h"
@@ -103,6 +104,15 @@ bool drafts_itself(const fs::path& model) {
   }
 }
 
+// What is wrong with a file is for its loader to say.
+std::string layers_alone(const fs::path& path) {
+  try {
+    return is_gguf(path) ? gguf_layers_alone(path) : "";
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 // A GGUF file that lies in a folder which is no model itself.
 std::string gguf_in(const fs::path& folder) {
   if (!is_folder(folder) || file_exists(folder / "config.json")) return {};
@@ -128,6 +138,7 @@ std::string models_in(const fs::path& folder) {
 // say.
 void refuse_what_drafts_nothing(const fs::path& path) {
   if (is_drafter(path) || drafts_itself(path)) return;
+  if (const std::string alone = layers_alone(path); !alone.empty()) throw Error("drafter", alone);
   if (const std::string instead = what_it_is_instead(path); !instead.empty()) throw Error("drafter", instead);
   try {
     read_model_config(path);

@@ -157,6 +157,20 @@ TEST_F(GgufArchitectures, CountLayersThatDraft) {
   refuse(olmo3().number("nextn_predict_layers", 1U), {"olmo2.nextn_predict_layers", "nothing"});
 }
 
+// As llama.cpp's converter writes them with --mtp: with or without embeddings, block_count as in the whole model or of
+// what is there.
+TEST_F(GgufArchitectures, RefuseLayersThatDraftWithoutTheirModel) {
+  for (ArchitectureFile file : {qwen35(), glm()}) {
+    file.number("nextn_predict_layers", 1U)
+        .vector("blk.3.nextn.enorm.weight", {1})
+        .vector("blk.3.attn_norm.weight", {1});
+    refuse(file, {"holds only what drafts for a model", "without the layers", "--drafter mtp", "--no-mtp"});
+    ArchitectureFile alone = file;
+    refuse(alone.number("block_count", 1U), {"holds only what drafts for a model", "without the layers"});
+    EXPECT_EQ(read(file.vector("blk.0.attn_norm.weight", {1})).stack.n_layers, 3);
+  }
+}
+
 TEST_F(GgufArchitectures, ReadRouting) {
   ArchitectureFile file = glm();
   const Routing routing =

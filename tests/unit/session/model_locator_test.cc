@@ -117,6 +117,13 @@ TEST_F(ModelLocator, SaysWhatStandsWhereAModelOrADrafterIsExpected) {
   EXPECT_THAT(error_of("pebble-11m", "lonely"), HasSubstr("is a model of its own; a small model does not draft"));
   fs::rename(root_ / "lonely" / "config.json", root_ / "lonely" / "adapter_config.json");
   EXPECT_THAT(error_of("pebble-11m", "lonely"), HasSubstr("lonely is an adapter (LoRA)"));
+  GgufWriter layer;  // of a model's that draft, as llama.cpp's converter writes it by itself
+  layer.text("general.architecture", "qwen35").number("qwen35.block_count", 4U);
+  layer.number("qwen35.nextn_predict_layers", 1U);
+  layer.tensor("blk.3.nextn.enorm.weight", {8}, 0, std::string(32, '\0'));
+  folder_.write("mtp.gguf", layer.bytes());
+  const std::string file = (root_ / "mtp.gguf").string();
+  EXPECT_THAT(error_of("pebble-11m", file), HasSubstr("mtp.gguf holds only what drafts for a model"));
 }
 
 TEST_F(ModelLocator, TakesFilesOfOneModel) {
