@@ -5,6 +5,8 @@
 // Checkpoints may hold towers that see and hear.
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "model/families/family.h"
 
@@ -66,6 +68,12 @@ void read_full_shape(const JsonFields& fields, const char* head_dim, int64_t usu
   if (shape.n_heads % shape.n_kv_heads != 0) fields.fail(kv_heads, "a divisor of num_attention_heads");
 }
 
+// The layer of a number such as "05": transformers writes as many digits as the last one has. -1: it is no number.
+int32_t layer_of(const std::string& number) {
+  if (number.empty() || number.size() > 9 || number.find_first_not_of("0123456789") != std::string::npos) return -1;
+  return std::stoi(number);
+}
+
 // As published, or layer by layer, as transformers 5 writes it.
 void read_shape(const JsonFields& fields, int32_t layer, bool sees_everything, AttentionShape& shape) {
   if (!fields.has(kLayerSizes)) {
@@ -75,22 +83,26 @@ void read_shape(const JsonFields& fields, int32_t layer, bool sees_everything, A
     return read_full_shape(fields, "global_head_dim", kGlobalHeadDim, kv_heads, shape);
   }
   const JsonFields layers = fields.object(kLayerSizes);
-  const std::string index = std::to_string(layer);
-  if (!layers.has(index)) return;
-  const JsonFields sizes = layers.object(index);
-  for (const auto& [key, value] : layers.raw(index).items()) {
-    if (key != "head_dim" && key != "num_key_value_heads") sizes.fail(key, "nothing (layers differ in heads alone)");
+  for (const auto& [number, own] : fields.raw(kLayerSizes).items()) {
+    if (layer_of(number) != layer) continue;
+    const JsonFields sizes = layers.object(number);
+    for (const auto& [key, value] : own.items()) {
+      if (key != "head_dim" && key != "num_key_value_heads") sizes.fail(key, "nothing (layers differ in heads alone)");
+    }
+    read_full_shape(sizes, "head_dim", shape.head_dim, "num_key_value_heads", shape);
   }
-  read_full_shape(sizes, "head_dim", shape.head_dim, "num_key_value_heads", shape);
 }
 
 void check_layer_sizes(const JsonFields& fields, int32_t n_layers) {
   if (!fields.has(kLayerSizes)) return;
   const JsonFields layers = fields.object(kLayerSizes);
+  std::vector<bool> has(static_cast<size_t>(n_layers));
   for (const auto& [key, value] : fields.raw(kLayerSizes).items()) {
-    bool known = false;
-    for (int32_t i = 0; i < n_layers; ++i) known = known || key == std::to_string(i);
-    if (!known) layers.fail(key, "numbers of layers, from 0 to " + std::to_string(n_layers - 1));
+    const int32_t layer = layer_of(key);
+    if (layer < 0 || layer >= n_layers || has[static_cast<size_t>(layer)]) {
+      layers.fail(key, "numbers of layers, from 0 to " + std::to_string(n_layers - 1) + ", each once");
+    }
+    has[static_cast<size_t>(layer)] = true;
   }
 }
 

@@ -137,6 +137,20 @@ TEST(Gemma4, LeavesMuchToTheClass) {
   EXPECT_TRUE(mixture.moe->n_experts == 128 && mixture.moe->routing.top_k == 8 && mixture.moe->intermediate == 704);
 }
 
+// As transformers 5 saves the layers that see everything: numbers have as many digits as the last one.
+TEST(Gemma4, ReadsLayersByNumber) {
+  const StackConfig published = read_family(gemma4_config("{}")).stack;
+  for (const int width : {1, 2}) {
+    Json sizes = Json::object();
+    for (int32_t i = 4; i < 35; i += 5) {
+      const std::string number = std::to_string(i);
+      sizes[number.size() < static_cast<size_t>(width) ? "0" + number : number] = {{"head_dim", 512}};
+    }
+    const StackConfig saved = read_family(gemma4_config(Json{{"per_layer_config", sizes}}.dump())).stack;
+    for (size_t i = 0; i < 35; ++i) EXPECT_EQ(saved.layers[i].shape, published.layers[i].shape) << i;
+  }
+}
+
 TEST(Gemma4, IsRefusedWhereItWouldDiffer) {
   const std::pair<const char*, std::vector<std::string>> broken[] = {
       {R"({"enable_moe_block": true})", {"num_experts", "found nothing"}},
@@ -154,6 +168,8 @@ TEST(Gemma4, IsRefusedWhereItWouldDiffer) {
       {R"({"vocab_size_per_layer_input": 1000})", {"vocab_size_per_layer_input", "262144"}},
       {R"({"per_layer_config": {"0": {"intermediate_size": 8}}})", {"intermediate_size", "heads alone"}},
       {R"({"per_layer_config": {"35": {"head_dim": 8}}})", {"35", "from 0 to 34"}},
+      {R"({"per_layer_config": {"-1": {"head_dim": 8}}})", {"-1", "from 0 to 34"}},
+      {R"({"per_layer_config": {"4": {"head_dim": 8}, "04": {"head_dim": 8}}})", {"4", "each once"}},
       {R"({"per_layer_config": {"4": {"head_dim": 7}}})", {"head_dim", "even"}},
       {R"({"rope_parameters": {"full_attention": {"rope_theta": 10000}}})", {"sliding_attention"}},
       {R"({"rope_parameters": {"full_attention": {"rope_theta": 1e4, "rope_type": "yarn"},
