@@ -90,6 +90,18 @@ inline DistributionTerms distribution_terms(DistributionLoss loss, double diverg
   return {share * divergence + (1 - share) * (1 - overlap), share, share - 1};
 }
 
+/// Rows whose logits, hidden head^T, have a loss: against labels as cross_entropy() has it, or where `target` has rows
+/// against the distributions of target head^T, as distribution_loss() has it.
+struct LossRows {
+  Tensor hidden;                    ///< [m, k]
+  Tensor head;                      ///< [vocab, k]
+  const int32_t* labels = nullptr;  ///< [m]
+  Tensor target = {};               ///< [m, k]
+  DistributionLoss loss = DistributionLoss::kKl;
+
+  bool is_of_labels() const { return target.rows == 0; }
+};
+
 struct AdamW {
   double learning_rate = 0;
   double beta1 = 0;
@@ -193,6 +205,11 @@ class TrainOps {
   /// `probability` is the overlap.
   virtual void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
                                  Tensor d_hidden, const Candidates& candidates) = 0;
+
+  /// d_weight [vocab, n] += the sum over rows r of d logits[r]^T x[r], x [m, n], with d logits[r] the gradient of the
+  /// row's own loss to its logits, which are computed again: the gradient of columns of `head` where x is those of
+  /// `hidden`, each row times its weight.
+  virtual void head_gradient(const LossRows& rows, Tensor x, Tensor d_weight) = 0;
 
   /// Cross-entropy of each row's scores S over its candidates against the label, which takes the last place where it is
   /// missing; `probability` is the label's, `best` the candidate with the highest score but for a label that was put

@@ -94,6 +94,12 @@ class StagedTrainOps final : public TrainOps {
                               staged(candidates, hidden.rows));
     finish();
   }
+  void head_gradient(const LossRows& rows, Tensor x, Tensor d_weight) override {
+    const int32_t* const labels = rows.is_of_labels() ? staged(rows.labels, rows.hidden.rows) : nullptr;
+    inner_->head_gradient({staged(rows.hidden), staged(rows.head), labels, staged(rows.target), rows.loss}, staged(x),
+                          staged(d_weight));
+    finish();
+  }
   void candidate_loss(const ChoosingRows& rows, TokenLoss* losses) override {
     inner_->candidate_loss(staged(rows), losses);
     finish();

@@ -294,6 +294,12 @@ TEST_P(TrainOpsInBf16, CrossEntropy) {
       EXPECT_NEAR(losses[i].probability, want[i].probability, 1e-4);
       EXPECT_EQ(losses[i].best, want[i].best);
     }
+    Matrix x = normal(70, 16), d_columns(vocab, 16), got_columns(vocab, 16);
+    Narrow x16 = narrow(x);
+    ref_->head_gradient({hidden.view(), head.view(), labels.data()}, x.view(), d_columns.view());
+    ops_->head_gradient({hidden16.view(), head16.view(), labels.data()}, x16.view(), got_columns.view());
+    EXPECT_LT(worst_row_distance(got_columns, d_columns), kSeveral);
+    EXPECT_TRUE(got_columns.guards_intact());
   }
 }
 

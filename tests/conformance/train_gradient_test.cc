@@ -177,6 +177,17 @@ TEST_F(TrainGradients, CrossEntropy) {
         return sum;
       },
       "hidden");
+  Matrix d_head = normal(9, 6, 0);
+  ops_->head_gradient({hidden.view(), head.view(), labels.data()}, hidden.view(), d_head.view());
+  check(
+      head, d_head,
+      [&](Matrix& now) {
+        ops_->cross_entropy(hidden.view(), now.view(), labels.data(), losses.data(), none.view(), {});
+        double sum = 0;
+        for (const TokenLoss& loss : losses) sum += loss.loss;
+        return sum;
+      },
+      "head");
 }
 
 // That of kLk holds its share for a constant, so it is made of the others' row by row.

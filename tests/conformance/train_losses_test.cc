@@ -92,6 +92,28 @@ TEST_P(TrainOpsOnIsa, DistributionLossOfEqualRows) {
   }
 }
 
+// Each loss by itself: what it adds to a gradient that is there.
+TEST_P(TrainOpsOnIsa, HeadGradient) {
+  const Size sizes[] = {{1, 2, 4}, {70, 333, 24}, {1100, 40, 8}};  // the last one takes two pieces of rows
+  for (const Size& size : sizes) {
+    Matrix hidden = normal(size.m, size.k, 0.7F), target = normal(size.m, size.k, 0.7F), head = normal(size.n, size.k);
+    for (Matrix* factor : {&hidden, &target, &head}) factor->round_to_bf16();  // as in DistributionLoss
+    Matrix x = normal(size.m, 5), start = normal(size.n, 5, 0.1F);
+    std::vector<int32_t> labels(static_cast<size_t>(size.m));
+    for (int32_t& label : labels) label = static_cast<int32_t>(random_() % static_cast<uint32_t>(size.n));
+    const auto check = [&](const LossRows& rows, const std::string& what) {
+      compare(
+          start, [&](TrainOps& ops, Matrix& d_weight) { ops.head_gradient(rows, x.view(), d_weight.view()); },
+          what.c_str(), bound(1e-4, 5e-2));
+    };
+    check({hidden.view(), head.view(), labels.data()}, "of labels");
+    for (const DistributionLoss loss : kDistributionLosses) {
+      check({hidden.view(), head.view(), nullptr, target.view(), loss},
+            "loss " + std::to_string(static_cast<int>(loss)) + " of " + std::to_string(size.n) + " logits");
+    }
+  }
+}
+
 struct ConvCase {
   int32_t rows, channels, taps, group, block;
 };

@@ -90,6 +90,11 @@ class TimedTrainOps final : public TrainOps {
     timed("distribution_loss", product(hidden.rows, head.rows, head.cols) * (d_hidden.rows > 0 ? 3 : 2),
           [&] { ops_->distribution_loss(hidden, target, head, loss, losses, d_hidden, candidates); });
   }
+  void head_gradient(const LossRows& rows, Tensor x, Tensor d_weight) override {
+    const double logits = product(rows.hidden.rows, rows.head.rows, rows.head.cols) * (rows.is_of_labels() ? 1 : 2);
+    timed("head, gradient", logits + product(x.rows, d_weight.rows, d_weight.cols),
+          [&] { ops_->head_gradient(rows, x, d_weight); });
+  }
   void candidate_loss(const ChoosingRows& rows, TokenLoss* losses) override {
     timed("selector", 0, [&] { ops_->candidate_loss(rows, losses); });
   }

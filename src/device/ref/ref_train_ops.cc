@@ -134,54 +134,25 @@ class RefTrainOps final : public TrainOps {
   void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden,
                      const Candidates& candidates) override {
     find_candidates(hidden, head, candidates);
-    std::vector<double> logits(static_cast<size_t>(head.rows));
-    for (int32_t r = 0; r < hidden.rows; ++r) {
-      for (int32_t id = 0; id < head.rows; ++id) logits[id] = ref::dot(hidden.row(r), head.row(id), hidden.cols);
-      const auto best = std::max_element(logits.begin(), logits.end());
-      double sum = 0;
-      for (const double logit : logits) sum += std::exp(logit - *best);
-      const double log_sum = *best + std::log(sum);
-      const double of_label = logits[labels[r]] - log_sum;
-      losses[r] = {static_cast<float>(-of_label), static_cast<float>(std::exp(of_label)),
-                   static_cast<int32_t>(best - logits.begin())};
-      if (d_hidden.rows == 0) continue;
-      std::vector<double> row(static_cast<size_t>(hidden.cols));
-      for (int32_t id = 0; id < head.rows; ++id) {
-        const double d_logit = std::exp(logits[id] - log_sum) - (id == labels[r] ? 1 : 0);
-        for (int32_t c = 0; c < hidden.cols; ++c) row[c] += d_logit * head.row(id)[c];
-      }
-      for (int32_t c = 0; c < hidden.cols; ++c) d_hidden.row(r)[c] = static_cast<float>(row[c]);
-    }
+    row_losses({hidden, head, labels}, losses, d_hidden);
   }
-
   void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
                          Tensor d_hidden, const Candidates& candidates) override {
     find_candidates(hidden, head, candidates);
-    for (int32_t r = 0; r < hidden.rows; ++r) {
-      const std::vector<double> log_q = log_softmax(hidden.row(r), head);
-      const std::vector<double> log_p = log_softmax(target.row(r), head);
-      double divergence = 0;
-      double overlap = 0;
-      double below = 0;
-      for (size_t id = 0; id < log_q.size(); ++id) {
-        const double p = std::exp(log_p[id]);
-        const double q = std::exp(log_q[id]);
-        divergence += p * (log_p[id] - log_q[id]);
-        overlap += std::min(p, q);
-        if (q < p) below += q;
+    row_losses({hidden, head, nullptr, target, loss}, losses, d_hidden);
+  }
+  void head_gradient(const LossRows& rows, Tensor x, Tensor d_weight) override {
+    std::vector<double> sums(static_cast<size_t>(d_weight.rows) * static_cast<size_t>(d_weight.cols));
+    for (int32_t r = 0; r < rows.hidden.rows; ++r) {
+      const RowGradient row = row_gradient(rows, r);
+      for (int32_t id = 0; id < d_weight.rows; ++id) {
+        double* const to = sums.data() + int64_t{id} * d_weight.cols;
+        for (int32_t c = 0; c < d_weight.cols; ++c) to[c] += row.d_logits[static_cast<size_t>(id)] * x.row(r)[c];
       }
-      const DistributionTerms terms = distribution_terms(loss, divergence, overlap);
-      const auto best = std::max_element(log_q.begin(), log_q.end()) - log_q.begin();
-      losses[r] = {static_cast<float>(terms.loss), static_cast<float>(overlap), static_cast<int32_t>(best)};
-      if (d_hidden.rows == 0) continue;
-      std::vector<double> row(static_cast<size_t>(hidden.cols));
-      for (int32_t id = 0; id < head.rows; ++id) {
-        const double p = std::exp(log_p[id]);
-        const double q = std::exp(log_q[id]);
-        const double d_logit = terms.of_divergence * (q - p) + terms.of_overlap * q * ((q < p ? 1 : 0) - below);
-        for (int32_t c = 0; c < hidden.cols; ++c) row[c] += d_logit * head.row(id)[c];
-      }
-      for (int32_t c = 0; c < hidden.cols; ++c) d_hidden.row(r)[c] = static_cast<float>(row[c]);
+    }
+    for (int32_t id = 0; id < d_weight.rows; ++id) {
+      const double* const from = sums.data() + int64_t{id} * d_weight.cols;
+      for (int32_t c = 0; c < d_weight.cols; ++c) put(d_weight.row(id)[c], from[c], Store::kAdd);
     }
   }
 
@@ -250,6 +221,54 @@ class RefTrainOps final : public TrainOps {
       const int64_t at = int64_t{r} * candidates.n;
       ref::find_candidates({row.data(), 1, head.rows, head.rows},
                            {candidates.n, candidates.ids + at, candidates.logits + at});
+    }
+  }
+  struct RowGradient {
+    TokenLoss loss;
+    std::vector<double> d_logits;
+  };
+  static RowGradient row_gradient(const LossRows& rows, int32_t r) {
+    const std::vector<double> log_q = log_softmax(rows.hidden.row(r), rows.head);
+    const auto best = static_cast<int32_t>(std::max_element(log_q.begin(), log_q.end()) - log_q.begin());
+    RowGradient out = {{}, std::vector<double>(log_q.size())};
+    if (rows.is_of_labels()) {
+      const auto label = static_cast<size_t>(rows.labels[r]);
+      for (size_t id = 0; id < log_q.size(); ++id) out.d_logits[id] = std::exp(log_q[id]) - (id == label ? 1 : 0);
+      out.loss = {static_cast<float>(-log_q[label]), static_cast<float>(std::exp(log_q[label])), best};
+      return out;
+    }
+    const std::vector<double> log_p = log_softmax(rows.target.row(r), rows.head);
+    double divergence = 0;
+    double overlap = 0;
+    double below = 0;
+    for (size_t id = 0; id < log_q.size(); ++id) {
+      const double p = std::exp(log_p[id]);
+      const double q = std::exp(log_q[id]);
+      divergence += p * (log_p[id] - log_q[id]);
+      overlap += std::min(p, q);
+      if (q < p) below += q;
+    }
+    const DistributionTerms terms = distribution_terms(rows.loss, divergence, overlap);
+    for (size_t id = 0; id < log_q.size(); ++id) {
+      const double p = std::exp(log_p[id]);
+      const double q = std::exp(log_q[id]);
+      out.d_logits[id] = terms.of_divergence * (q - p) + terms.of_overlap * q * ((q < p ? 1 : 0) - below);
+    }
+    out.loss = {static_cast<float>(terms.loss), static_cast<float>(overlap), best};
+    return out;
+  }
+  static void row_losses(const LossRows& rows, TokenLoss* losses, Tensor d_hidden) {
+    for (int32_t r = 0; r < rows.hidden.rows; ++r) {
+      const RowGradient found = row_gradient(rows, r);
+      losses[r] = found.loss;
+      if (d_hidden.rows == 0) continue;
+      std::vector<double> row(static_cast<size_t>(d_hidden.cols));
+      for (int32_t id = 0; id < rows.head.rows; ++id) {
+        for (int32_t c = 0; c < d_hidden.cols; ++c) {
+          row[static_cast<size_t>(c)] += found.d_logits[static_cast<size_t>(id)] * rows.head.row(id)[c];
+        }
+      }
+      for (int32_t c = 0; c < d_hidden.cols; ++c) d_hidden.row(r)[c] = static_cast<float>(row[static_cast<size_t>(c)]);
     }
   }
   static std::vector<double> log_softmax(const float* hidden, Tensor head) {

@@ -131,45 +131,46 @@ class CpuTrainOps final : public TrainOps {
 
   void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden,
                      const Candidates& candidates) override {
-    const auto rows = static_cast<int32_t>(std::clamp<int64_t>(kLogits / head.rows, 64, kMaxLogitRows));
-    const int64_t stride = divided<int64_t>(head.rows, 16) * 16 + 16;
-    float* memory = logits_.floats(std::min(rows, hidden.rows) * stride);
-    for (int32_t first = 0; first < hidden.rows; first += rows) {
-      const int32_t n = std::min(rows, hidden.rows - first);
-      const Tensor logits = {memory, n, head.rows, stride};
-      linear(hidden.part(first, n), head, Store::kOverwrite, logits);
+    by_logits({hidden, head, labels}, [&](int32_t first, const LogitRows& rows) {
+      const int32_t n = rows.logits.rows;
       sums_.resize(static_cast<size_t>(n));
       for_rows(n, [&](int32_t r) {
-        if (candidates.n > 0) list_candidates(logits.row(r), head.rows, candidates, first + r);
-        losses[first + r] = softmax(logits.row(r), head.rows, labels[first + r], sums_[static_cast<size_t>(r)]);
+        if (candidates.n > 0) list_candidates(rows.logits.row(r), head.rows, candidates, first + r);
+        losses[first + r] = softmax(rows.logits.row(r), head.rows, labels[first + r], sums_[static_cast<size_t>(r)]);
       });
-      if (d_hidden.rows == 0) continue;
+      if (d_hidden.rows == 0) return;
       const Tensor d_rows = d_hidden.part(first, n);
-      linear_input_gradient(logits, head, Store::kOverwrite, d_rows);
+      linear_input_gradient(rows.logits, head, Store::kOverwrite, d_rows);
       for_rows(n, [&](int32_t r) { kernels_.scale(d_rows.row(r), d_rows.cols, 1.0F / sums_[static_cast<size_t>(r)]); });
-    }
+    });
   }
 
   void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
                          Tensor d_hidden, const Candidates& candidates) override {
-    // Of each row three: the drafter's logits, the target's, and room.
-    const auto rows = static_cast<int32_t>(std::clamp<int64_t>(kLogits / head.rows / 3, 64, kMaxLogitRows));
-    const int64_t stride = divided<int64_t>(head.rows, 16) * 16 + 16;
-    const int32_t most = std::min(rows, hidden.rows);
-    float* memory = logits_.floats(3 * most * stride);
-    for (int32_t first = 0; first < hidden.rows; first += rows) {
-      const int32_t n = std::min(rows, hidden.rows - first);
-      const Tensor logits = {memory, n, head.rows, stride};
-      const Tensor of_target = {memory + most * stride, n, head.rows, stride};
-      const Tensor room = {memory + 2 * most * stride, n, head.rows, stride};
-      linear(hidden.part(first, n), head, Store::kOverwrite, logits);
-      linear(target.part(first, n), head, Store::kOverwrite, of_target);
-      for_rows(n, [&](int32_t r) {
-        if (candidates.n > 0) list_candidates(logits.row(r), head.rows, candidates, first + r);
-        losses[first + r] = distribution_row(kernels_, loss, head.rows, {logits.row(r), of_target.row(r), room.row(r)});
+    by_logits({hidden, head, nullptr, target, loss}, [&](int32_t first, const LogitRows& rows) {
+      for_rows(rows.logits.rows, [&](int32_t r) {
+        if (candidates.n > 0) list_candidates(rows.logits.row(r), head.rows, candidates, first + r);
+        losses[first + r] = distribution_row(kernels_, loss, head.rows, rows.row(r));
       });
-      if (d_hidden.rows > 0) linear_input_gradient(logits, head, Store::kOverwrite, d_hidden.part(first, n));
-    }
+      if (d_hidden.rows == 0) return;
+      linear_input_gradient(rows.logits, head, Store::kOverwrite, d_hidden.part(first, rows.logits.rows));
+    });
+  }
+
+  void head_gradient(const LossRows& of, Tensor x, Tensor d_weight) override {
+    const int32_t vocab = of.head.rows;
+    by_logits(of, [&](int32_t first, const LogitRows& rows) {
+      for_rows(rows.logits.rows, [&](int32_t r) {
+        if (!of.is_of_labels()) {
+          distribution_row(kernels_, of.loss, vocab, rows.row(r));
+          return;
+        }
+        float sum = 0;
+        softmax(rows.logits.row(r), vocab, of.labels[first + r], sum);
+        kernels_.scale(rows.logits.row(r), vocab, 1.0F / sum);
+      });
+      linear_weight_gradient(rows.logits, x.part(first, rows.logits.rows), d_weight);
+    });
   }
 
   void candidate_loss(const ChoosingRows& rows, TokenLoss* losses) override { heads_.candidate_loss(rows, losses); }
@@ -252,6 +253,33 @@ class CpuTrainOps final : public TrainOps {
       const int64_t first = item * kPiece;
       fn(first, std::min(kPiece, n - first));
     });
+  }
+
+  /// A piece of the rows of a loss; of_target and room only where it is of distributions.
+  struct LogitRows {
+    Tensor logits, of_target, room;  // [rows, vocab]
+    DistributionRow row(int32_t r) const { return {logits.row(r), of_target.row(r), room.row(r)}; }
+  };
+  /// fn(first row, LogitRows) for pieces of the rows, as many as have room.
+  template <class Fn>
+  void by_logits(const LossRows& of, const Fn& fn) {
+    const int32_t vocab = of.head.rows, kinds = of.is_of_labels() ? 1 : 3;
+    const auto rows = static_cast<int32_t>(std::clamp<int64_t>(kLogits / vocab / kinds, 64, kMaxLogitRows));
+    const int64_t stride = divided<int64_t>(vocab, 16) * 16 + 16;
+    const int32_t max_rows = std::min(rows, of.hidden.rows);
+    float* const memory = logits_.floats(kinds * max_rows * stride);
+    for (int32_t first = 0; first < of.hidden.rows; first += rows) {
+      const int32_t n = std::min(rows, of.hidden.rows - first);
+      const auto piece = [&](int32_t kind) { return Tensor{memory + kind * max_rows * stride, n, vocab, stride}; };
+      LogitRows part;
+      part.logits = piece(0);
+      linear(of.hidden.part(first, n), of.head, Store::kOverwrite, part.logits);
+      if (!of.is_of_labels()) {
+        part.of_target = piece(1), part.room = piece(2);
+        linear(of.target.part(first, n), of.head, Store::kOverwrite, part.of_target);
+      }
+      fn(first, part);
+    }
   }
 
   void rotate(Tensor x, int32_t head_dim, const RowRotation& rotation, float sign) {

@@ -129,16 +129,20 @@ class CudaTrainOps final : public TrainOps {
 
   void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden,
                      const Candidates& candidates) override {
-    by_logits(hidden, Tensor{}, head, losses, d_hidden, candidates, [&](int32_t first, const LogitRows& rows) {
-      train_cross_entropy(stream(), rows_of(rows.logits), labels + first, rows_of(rows.gradient), rows.candidates,
-                          rows.losses);
+    by_logits({hidden, head, labels}, candidates, losses, d_hidden.rows != 0, [&](int32_t first, Tensor gradient) {
+      linear_input_gradient(gradient, head, Store::kOverwrite, d_hidden.part(first, gradient.rows));
     });
   }
   void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
                          Tensor d_hidden, const Candidates& candidates) override {
-    by_logits(hidden, target, head, losses, d_hidden, candidates, [&](int32_t /*first*/, const LogitRows& rows) {
-      train_distribution_loss(stream(), rows_of(rows.logits), rows_of(rows.target), distance_of(loss),
-                              rows_of(rows.gradient), rows.candidates, rows.losses);
+    const LossRows rows = {hidden, head, nullptr, target, loss};
+    by_logits(rows, candidates, losses, d_hidden.rows != 0, [&](int32_t first, Tensor gradient) {
+      linear_input_gradient(gradient, head, Store::kOverwrite, d_hidden.part(first, gradient.rows));
+    });
+  }
+  void head_gradient(const LossRows& rows, Tensor x, Tensor d_weight) override {
+    by_logits(rows, {}, nullptr, true, [&](int32_t first, Tensor gradient) {
+      linear_weight_gradient(gradient, x.part(first, gradient.rows), d_weight);
     });
   }
 
@@ -260,19 +264,15 @@ class CudaTrainOps final : public TrainOps {
 
  private:
   cudaStream_t stream() { return memory_.stream(); }
-  /// A piece of the rows of a loss. The gradient takes the place of the logits.
-  struct LogitRows {
-    Tensor logits, target, gradient;
-    RowCandidates candidates;
-    RowLoss* losses = nullptr;
-  };
-  /// fn(first row, LogitRows) for pieces of hidden, as many as have room; then their gradient. `target` may be empty.
-  template <class Fn>
-  void by_logits(Tensor hidden, Tensor target, Tensor head, TokenLoss* losses, Tensor d_hidden,
-                 const Candidates& candidates, const Fn& fn) {
+  /// Losses of rows, in pieces of as many as have room; `losses` may be null. Where `differentiates`, then(first row,
+  /// gradient [n, vocab] of each row's own loss to its logits, whose place it takes) for each piece.
+  template <class Then>
+  void by_logits(const LossRows& of, const Candidates& candidates, TokenLoss* losses, bool differentiates,
+                 const Then& then) {
+    const Tensor hidden = of.hidden, head = of.head;
     if (hidden.rows == 0) return;
     ASHLAR_CHECK_LE(candidates.n, kMaxCandidates);
-    const int64_t kinds = target.data == nullptr ? 1 : 2;
+    const int64_t kinds = of.is_of_labels() ? 1 : 2;
     const int64_t together = std::max<int64_t>(kLogits / kinds / head.rows / kLogitRows, 1) * kLogitRows;
     const auto rows = static_cast<int32_t>(std::min<int64_t>(together, hidden.rows));
     const int64_t stride = (int64_t{head.rows} + 3) / 4 * 4;
@@ -284,16 +284,21 @@ class CudaTrainOps final : public TrainOps {
       const Tensor of_target = {memory + (kinds - 1) * rows * stride, n, head.rows, stride};
       Tensor gradient = logits;
       if (head.dtype == DType::kBF16) gradient.dtype = DType::kBF16, gradient.stride = 2 * stride;
-      if (d_hidden.rows == 0) gradient.rows = 0;
+      if (!differentiates) gradient.rows = 0;
       linear(hidden.part(first, n), head, Store::kOverwrite, logits);
-      if (kinds == 2) linear(target.part(first, n), head, Store::kOverwrite, of_target);
       const int64_t at = int64_t{first} * candidates.n;
       const RowCandidates listed = {candidates.n, candidates.ids + at, candidates.logits + at};
-      fn(first, LogitRows{logits, of_target, gradient, listed, found + first});
+      if (of.is_of_labels()) {
+        train_cross_entropy(stream(), rows_of(logits), of.labels + first, rows_of(gradient), listed, found + first);
+      } else {
+        linear(of.target.part(first, n), head, Store::kOverwrite, of_target);
+        train_distribution_loss(stream(), rows_of(logits), rows_of(of_target), distance_of(of.loss), rows_of(gradient),
+                                listed, found + first);
+      }
       check_launch("the loss of rows of logits");
-      if (d_hidden.rows != 0) linear_input_gradient(gradient, head, Store::kOverwrite, d_hidden.part(first, n));
+      if (differentiates) then(first, gradient);
     }
-    read_losses(found, hidden.rows, losses);
+    if (losses != nullptr) read_losses(found, hidden.rows, losses);
   }
   RowLoss* losses_of(int32_t rows) {
     return static_cast<RowLoss*>(losses_.reserve(sizeof(RowLoss) * static_cast<size_t>(rows)));
