@@ -80,7 +80,9 @@ class DrafterTrainer::State {
     if (shape.convolutions) ASHLAR_CHECK_EQ(shape.hidden % shape.convolutions->group, 0);
     if (shape.selector) ASHLAR_CHECK_LE(shape.selector->candidates, std::min(shape.vocab, kMaxCandidates));
     ASHLAR_CHECK(shape.layers >= 1 && shape.block >= 2 && shape.heads % shape.kv_heads == 0 && shape.head_dim % 2 == 0);
-    ASHLAR_CHECK(std::ranges::is_sorted(shape.draft_ids) && (shape.draft_ids.empty() || !shape.selector));
+    ASHLAR_CHECK(std::ranges::is_sorted(shape.draft_ids) &&
+                 (shape.draft_ids.empty() || !(shape.selector || shape.markov)));
+    ASHLAR_CHECK(!(shape.selector && shape.markov));
     const Tensor copied = copy_table(embedding, embedding_);
     frozen_ = {copied, copied};
     if (!shape.draft_ids.empty()) {

@@ -44,6 +44,13 @@ struct TrainSelector {
   int32_t candidates = 0;
 };
 
+/// What the token before a position adds to its logits, and how likely its draft is accepted.
+struct TrainMarkov {
+  int32_t rank = 0;  ///< of a token's code
+  /// Columns of what is rated: the hidden state, or the code too; 0: drafts are not rated.
+  int32_t rated_width = 0;
+};
+
 /// What a layer of the target's own kind has, which drafts further tokens (MTP).
 struct TrainOwnLayer {
   int32_t rotary_dim = 0;          ///< what is rotated of a head, from its beginning on
@@ -77,6 +84,7 @@ struct TrainShape {
   float target_multiplier = 1;  ///< of the target's before the same head
   std::optional<TrainConvolutions> convolutions;
   std::optional<TrainSelector> selector;
+  std::optional<TrainMarkov> markov;
   std::optional<TrainOwnLayer> own_layer;
   /// Tokens of the vocabulary that are drafted, ascending; empty: all. Others are read and never learnt: slots that
   /// they come in have no loss, and no draft is right there.
@@ -126,6 +134,7 @@ struct TrainSettings {
   double alpha = 0.5;  ///< of kDpace: how far a slot's chance of acceptance is moved towards 1
   /// What the selector's own loss counts, whose rows weigh by its own chances of acceptance.
   double selector_weight = 1;
+  double rating_weight = 1;  ///< what the rating of drafts counts next to each row's loss
   uint64_t seed = 0;
 
   /// Of the step after `steps_done` steps.
@@ -133,7 +142,7 @@ struct TrainSettings {
 };
 
 struct TrainReport {
-  double loss = 0;           ///< the selector's included
+  double loss = 0;           ///< those of heads included
   double gradient_norm = 0;  ///< before clipping; 0 in an evaluation
   int32_t blocks = 0;
   int64_t labels = 0;  ///< supervised slots
@@ -156,7 +165,7 @@ struct TrainParameter {
   std::span<float> m;         ///< first moment
   std::span<float> v;         ///< second moment
   bool is_table = false;      ///< rows of tokens, of which a step sees some
-  bool is_of_head = false;    ///< of convolutions or the selector, without which a drafter is one of the plain backbone
+  bool is_of_head = false;    ///< of convolutions or a head, without which a drafter is one of the plain backbone
   bool is_from_one = false;   ///< folders hold what the values have more than one
 };
 
@@ -194,7 +203,7 @@ class DrafterTrainer {
   DrafterTrainer& operator=(const DrafterTrainer&) = delete;
 
   /// Normal noise of deviation 0.02 for matrices and tables, 1 for norms, 0 for moments: a function of seed, name and
-  /// index. Convolutions change nothing at first.
+  /// index. Convolutions and what is added to logits change nothing at first.
   void initialise(uint64_t seed);
 
   /// Forward, backward, clipping and optimiser. Anchors are a function of seed, step and the document's place in the

@@ -139,6 +139,7 @@ struct TrainGolden {
       shape.own_layer = {own["rotary_dim"].get<int32_t>(), own["output_gate"].get<bool>(), false,
                          noise("target_norm", shape.hidden, 0.3, 1)};
     }
+    if (variant.contains("markov")) shape.markov = {part("markov", "rank"), part("markov", "rated_width")};
     if (variant.contains("selector")) shape.selector = {part("selector", "rank"), part("selector", "candidates")};
   }
   void read_settings() {
@@ -168,6 +169,7 @@ struct TrainGolden {
       settings.distribution = losses.at(variant["loss"].get<std::string>());
     }
     settings.selector_weight = variant.value("selector_weight", 1.0);
+    settings.rating_weight = variant.value("rating_weight", 1.0);
     const bool linear = variant["schedule"] == "linear";
     settings.schedule = linear ? LearningRateSchedule::kLinear : LearningRateSchedule::kCosine;
     settings.weights = variant["weights"] == "dpace" ? PositionWeights::kDpace : PositionWeights::kDecay;

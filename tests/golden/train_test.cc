@@ -172,9 +172,9 @@ TEST_P(Training, ResumedRunIsTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(All, Training,
                          ::testing::Combine(::testing::Values("decay", "dpace", "muon", "window", "kl", "tv", "nla",
-                                                              "lk", "convolutions", "selector", "heads", "eagle3",
-                                                              "eagle3_kl", "eagle3_muon", "eagle3_vocabulary", "mtp",
-                                                              "mtp_gated"),
+                                                              "lk", "convolutions", "selector", "heads", "markov",
+                                                              "markov_tv", "confidence", "eagle3", "eagle3_kl",
+                                                              "eagle3_muon", "eagle3_vocabulary", "mtp", "mtp_gated"),
                                             ::testing::ValuesIn(places())),
                          [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param); });
 

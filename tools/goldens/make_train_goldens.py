@@ -47,6 +47,12 @@ VARIANTS = {
     "heads": {"loss": "kl", "weights": "decay", "schedule": "cosine", "weight_decay": 0.0, "muon_rate": 3.0, "muon_momentum": 0.9,
               "muon_weight_decay": 0.2, "convolutions": {"taps": 2, "group": 12}, "selector": {"rank": 5, "candidates": 9},
               "selector_weight": 1.0},
+    # What DSpark adds: what the token before adds to logits, and a rating of each draft, of its hidden state or of the code of that token too.
+    "markov": {"weights": "decay", "schedule": "cosine", "weight_decay": 0.0, "output_multiplier": 2.0, "markov": {"rank": 7, "rated_width": 0}},
+    "markov_tv": {"loss": "tv", "weights": "dpace", "schedule": "linear", "weight_decay": 0.1, "markov": {"rank": 5, "rated_width": 24},
+                  "rating_weight": 1.3},
+    "confidence": {"weights": "dpace", "schedule": "cosine", "weight_decay": 0.0, "muon_rate": 3.0, "muon_momentum": 0.9,
+                   "muon_weight_decay": 0.2, "markov": {"rank": 6, "rated_width": 30}, "rating_weight": 0.7},
 }
 # Length, supervised ranges, and the anchors of even and of odd steps.
 DOCUMENTS = [
@@ -81,6 +87,10 @@ def parameter_shapes(variant):
         rank = variant["selector"]["rank"]
         out |= {"candidate_selector.hidden_projection.weight": (rank, h)}
         out |= {f"candidate_selector.{part}_codebook": (SHAPE["vocab"], rank) for part in ("predecessor", "successor")}
+    if "markov" in variant:
+        rank, rated = variant["markov"]["rank"], variant["markov"]["rated_width"]
+        out |= {f"markov_head.markov_{part}.weight": (SHAPE["vocab"], rank) for part in ("w1", "w2")}
+        out |= {"confidence_head.proj.weight": (1, rated), "confidence_head.proj.bias": (1,)} if rated > 0 else {}
     return out
 
 
@@ -159,6 +169,19 @@ def chosen_loss(w, n, logits, hidden, before, token):
     return loss, math.exp(-float(loss.detach())), int(likeliest[scores(likeliest).argmax()])
 
 
+def with_markov(w, logits, before):
+    """Logits of a row after the token `before`."""
+    return logits + w["markov_head.markov_w2.weight"] @ w["markov_head.markov_w1.weight"][before]
+
+
+def with_rating(w, variant, loss, hidden, before):
+    """A row's (loss, chance) with the loss of its rating, which is to be the chance."""
+    features = torch.cat((hidden, w["markov_head.markov_w1.weight"][before]))[:variant["markov"]["rated_width"]]
+    rating = F.linear(features, w["confidence_head.proj.weight"], w["confidence_head.proj.bias"])[0]
+    chance = torch.tensor(loss[1], dtype=rating.dtype)
+    return loss[0] + variant["rating_weight"] * F.binary_cross_entropy_with_logits(rating, chance), loss[1]
+
+
 def row_loss(variant, logits, target, token):
     """Loss of a row and the chance that its draft is accepted: by the document's token, or by the target's logits."""
     if "loss" not in variant:
@@ -192,7 +215,11 @@ def loss_of(w, variant, documents, embedding, head, parity):
             logits, hidden = block_logits(w, shape, embedding, head, aux_hidden[:p], ids[p], p)
             blocks += 1
             slots = [k for k in range(1, shape["block"]) if p + k < len(ids) and supervised[p + k]]
+            if "markov" in variant:
+                logits = {k: with_markov(w, logits[k], ids[p + k - 1]) for k in slots}
             losses = {k: row_loss(variant, logits[k], targets[p + k - 1], ids[p + k]) for k in slots}
+            if "rating_weight" in variant:
+                losses = {k: with_rating(w, variant, losses[k], hidden[k], ids[p + k - 1]) for k in slots}
             drafts = {k: int(logits[k].argmax()) for k in slots}
             part, weight = weighted(variant, losses)
             total, weights = total + part, weights + weight
@@ -228,7 +255,8 @@ def newton_schulz(update, coefficients, steps, eps):
 
 def make_optimizers(variant, w):
     """The optimizers and what each takes the learning rate times."""
-    matrices = {name for name, value in w.items() if value.ndim == 2 and "codebook" not in name and "muon_rate" in variant}
+    matrices = {name for name, value in w.items()
+                if value.ndim == 2 and not any(part in name for part in ("codebook", "markov_head", "confidence_head")) and "muon_rate" in variant}
     vectors = [value for name, value in w.items() if name not in matrices]
     adamw = torch.optim.AdamW(vectors, lr=1.0, betas=(SETTINGS["beta1"], SETTINGS["beta2"]), eps=SETTINGS["eps"],
                               weight_decay=variant["weight_decay"])
@@ -284,7 +312,7 @@ def main():
             for value in w.values():
                 value.grad = None
             loss.backward()
-            brief = any(key in variant for key in ("loss", "convolutions", "selector"))
+            brief = any(key in variant for key in ("loss", "convolutions", "selector", "markov"))
             if step == 0:
                 variant |= {"gradients": in_two_numbers({key: value.grad for key, value in w.items()})}
             norm = optimise(variant, step, w, optimizers)

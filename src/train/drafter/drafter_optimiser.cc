@@ -13,7 +13,7 @@ constexpr int kNewtonSchulzSteps = 5;
 /// Floats of matrices of one shape that are orthogonalised together: a small one alone does not fill a GPU.
 constexpr size_t kMaxTogether = size_t{1} << 24;
 
-bool is_matrix(const TrainParameter& p) { return p.shape.size() == 2 && !p.is_table; }
+bool is_matrix(const TrainParameter& p) { return p.shape.size() == 2 && p.shape[0] > 1 && !p.is_table; }
 Tensor matrix(float* data, int32_t rows, int32_t cols) { return {data, rows, cols, cols}; }
 
 }  // namespace

@@ -45,12 +45,22 @@ std::vector<TrainedTensors::Entry> DrafterParameters::entries(const TrainShape& 
     convolutions(base + "mlp_conv", layer.mlp_conv);
   }
   add("norm.weight", norm_of(shape.hidden), norm);
-  if (!shape.selector) return all;
-  const std::string base = "candidate_selector.";
-  const int64_t rank = shape.selector->rank;
-  add(base + "hidden_projection.weight", of_head({rank, shape.hidden}, Start::kNoise), selector.projection);
-  add(base + "predecessor_codebook", of_head({shape.vocab, rank}, Start::kNoise, true), selector.predecessors);
-  add(base + "successor_codebook", of_head({shape.vocab, rank}, Start::kNoise, true), selector.successors);
+  if (shape.selector) {
+    const std::string base = "candidate_selector.";
+    const int64_t rank = shape.selector->rank;
+    add(base + "hidden_projection.weight", of_head({rank, shape.hidden}, Start::kNoise), selector.projection);
+    add(base + "predecessor_codebook", of_head({shape.vocab, rank}, Start::kNoise, true), selector.predecessors);
+    add(base + "successor_codebook", of_head({shape.vocab, rank}, Start::kNoise, true), selector.successors);
+  }
+  if (shape.markov) {
+    const int64_t rank = shape.markov->rank, rated = shape.markov->rated_width;
+    add("markov_head.markov_w1.weight", of_head({shape.vocab, rank}, Start::kNoise, true), markov.codes);
+    add("markov_head.markov_w2.weight", of_head({shape.vocab, rank}, Start::kZero, true), markov.outputs);
+    if (rated > 0) {
+      add("confidence_head.proj.weight", of_head({1, rated}, Start::kZero), markov.rating);
+      add("confidence_head.proj.bias", of_head({1}, Start::kZero), markov.rating_bias);
+    }
+  }
   return all;
 }
 

@@ -25,6 +25,13 @@ struct SelectorParameters {
   DrafterParameter predecessors, successors;  ///< [vocab, rank]
 };
 
+/// Of what the token before adds to logits; empty where there is none.
+struct MarkovParameters {
+  DrafterParameter codes;                ///< [vocab, rank]
+  DrafterParameter outputs;              ///< [vocab, rank]
+  DrafterParameter rating, rating_bias;  ///< [1, rated width] and [1]; empty where drafts are not rated
+};
+
 class DrafterParameters final : public TrainedTensors {
  public:
   /// `factors`: what products take.
@@ -33,6 +40,7 @@ class DrafterParameters final : public TrainedTensors {
   DrafterParameter fc, hidden_norm, norm;
   std::vector<DrafterLayerParameters> layers;
   SelectorParameters selector;
+  MarkovParameters markov;
 
  private:
   std::vector<Entry> entries(const TrainShape& shape);

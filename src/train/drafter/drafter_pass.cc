@@ -17,16 +17,18 @@ TrainPieces whole_blocks(TrainPieces pieces, int32_t block) {
 }  // namespace
 
 DrafterPass::DrafterPass(TrainOps& ops, const TrainShape& shape, const DrafterParameters& parameters,
-                         const FrozenTables& frozen, std::optional<DistributionLoss> distribution)
+                         const FrozenTables& frozen, std::optional<DistributionLoss> distribution, double rating_weight)
     : ops_(ops),
       shape_(shape),
       parameters_(parameters),
       frozen_(frozen),
       distribution_(distribution),
+      rating_weight_(rating_weight),
       pieces_(whole_blocks(ops.pieces(), shape.block)),
       convolutions_(ops, shape_),
       rotation_(ops, shape.head_dim, shape.rope_theta) {
   if (shape_.selector) selector_.emplace(ops, shape_, parameters.selector, frozen.head);
+  if (shape_.markov) markov_.emplace(ops, shape_, parameters.markov, frozen.head, rating_weight);
 }
 
 void DrafterPass::lay_out(TensorRoom& room, const Sizes& sizes) {
@@ -60,20 +62,21 @@ void DrafterPass::lay_out(TensorRoom& room, const Sizes& sizes) {
   }
   for (Tensor* t : {&d_attended_, &d_q_}) *t = room.take(block_rows, width, factor);
   for (Tensor* t : {&d_k_, &d_v_}) *t = room.take(keys, kv_width, factor);
-  labelled_ = room.take(label_rows, shape_.hidden, factor);
-  d_labelled_ = room.take(label_rows, shape_.hidden);
+  labelled_ = room.take(label_rows, head_width(), factor);
+  d_labelled_ = room.take(label_rows, head_width());
   weights_ = room.take(1, label_rows);
   if (selector_) selector_->lay_out(room, label_rows);
+  if (markov_) markov_->lay_out(room, label_rows, factor);
   if (!distribution_) return;
   final_hidden_ = room.take(target_rows, shape_.hidden, factor);
-  of_target_ = room.take(label_rows, shape_.hidden, factor);
+  of_target_ = room.take(label_rows, head_width(), factor);
 }
 
 size_t DrafterPass::bytes(int32_t context_rows, int32_t block_rows) const {
-  DrafterPass copy(ops_, shape_, parameters_, frozen_, distribution_);
+  DrafterPass copy(ops_, shape_, parameters_, frozen_, distribution_, rating_weight_);
   TensorRoom room(nullptr);
   copy.lay_out(room, {context_rows, block_rows, block_rows, context_rows});
-  return room.size();
+  return room.size() + (markov_ ? markov_->head_bytes() : 0);
 }
 
 void DrafterPass::prepare(const BlockBatch& batch) {
@@ -146,21 +149,28 @@ BlockLosses DrafterPass::forward(const BlockBatch& batch, bool differentiates) {
     mlp_forward(parameters_.layers[i], layers_[i], i + 1 < layers_.size() ? layers_[i + 1].input : output_);
   }
   norm(output_, parameters_.norm, normed_);
-  ops_.gather(normed_, label_rows_, shape_.output_multiplier, labelled_);
+  ops_.gather(normed_, label_rows_, shape_.output_multiplier, hidden_of(labelled_));
+  if (markov_) markov_->add_codes(labelled_, before_);
   losses_.resize(batch.labels.size());
-  find_losses(differentiates ? d_labelled_ : d_labelled_.narrow(0));
+  const Tensor d_labelled = differentiates ? d_labelled_ : d_labelled_.narrow(0);
+  find_losses(d_labelled);
+  if (markov_) markov_->rate(labelled_, losses_, d_labelled);
   if (!selector_) return {losses_, {}};
   return {losses_, selector_->forward(labelled_, labels_, before_)};
 }
 
 void DrafterPass::find_losses(Tensor d_labelled) {
   const Candidates candidates = selector_ ? selector_->candidates() : Candidates{};
+  const Tensor head = markov_ ? markov_->joined_head() : frozen_.head;
   if (!distribution_) {
-    ops_.cross_entropy(labelled_, frozen_.head, labels_, losses_.data(), d_labelled, candidates);
+    rows_ = {labelled_, head, labels_};
+    ops_.cross_entropy(labelled_, head, labels_, losses_.data(), d_labelled, candidates);
     return;
   }
-  ops_.gather(final_hidden_, target_rows_, shape_.target_multiplier, of_target_);
-  ops_.distribution_loss(labelled_, of_target_, frozen_.head, *distribution_, losses_.data(), d_labelled, candidates);
+  ops_.gather(final_hidden_, target_rows_, shape_.target_multiplier, hidden_of(of_target_));
+  if (markov_) markov_->add_zeros(of_target_, before_);
+  rows_ = {labelled_, head, nullptr, of_target_, *distribution_};
+  ops_.distribution_loss(labelled_, of_target_, head, *distribution_, losses_.data(), d_labelled, candidates);
 }
 
 /// fn(first, n) for parts of the block rows.
@@ -213,7 +223,7 @@ void DrafterPass::backward(const BlockBatch& batch, std::span<const float> weigh
   std::vector<float> scaled(weights.begin(), weights.end());
   for (float& weight : scaled) weight *= shape_.output_multiplier;
   ops_.upload(scaled.data(), static_cast<std::byte*>(weights_.data), scaled.size() * sizeof(float));
-  ops_.scatter(d_labelled_, label_rows_, weights_.row(0), Store::kOverwrite, d_normed_);
+  ops_.scatter(hidden_of(d_labelled_), label_rows_, weights_.row(0), Store::kOverwrite, d_normed_);
   if (selector_) selector_->backward(label_rows_, chosen, d_normed_);
   norm_backward(d_normed_, output_, parameters_.norm, Store::kOverwrite, d_stream_);
   for (size_t i = layers_.size(); i-- > 0;) {
@@ -225,6 +235,7 @@ void DrafterPass::backward(const BlockBatch& batch, std::span<const float> weigh
     ops_.linear_weight_gradient(d_features_, aux_hidden_, parameters_.fc.gradient);
   }
   if (selector_) selector_->backward_codes(batch);
+  if (markov_) markov_->backward(rows_, weights, batch, d_labelled_);
 }
 
 // d_stream_ is the gradient of the residual stream: after the layer, then in its middle.
@@ -295,7 +306,8 @@ void DrafterPass::attention_backward(const DrafterLayerParameters& p, const Laye
 TrainedNetwork make_block_network(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings,
                                   const FrozenTables& frozen) {
   auto parameters = std::make_unique<DrafterParameters>(ops, shape, settings.compute);
-  auto pass = std::make_unique<DrafterPass>(ops, shape, *parameters, frozen, settings.distribution);
+  auto pass =
+      std::make_unique<DrafterPass>(ops, shape, *parameters, frozen, settings.distribution, settings.rating_weight);
   return {std::move(parameters), std::move(pass)};
 }
 

@@ -8,6 +8,7 @@
 
 #include "train/drafter/conv_pass.h"
 #include "train/drafter/drafter_parameters.h"
+#include "train/drafter/markov_pass.h"
 #include "train/drafter/network.h"
 #include "train/drafter/rotation_table.h"
 #include "train/drafter/selector_pass.h"
@@ -20,7 +21,7 @@ class DrafterPass final : public BlockPass {
   /// Activations that products or attention take, and their gradients, are of the type of the parameters' factors; the
   /// residual stream, what is added to it and its gradient are fp32.
   DrafterPass(TrainOps& ops, const TrainShape& shape, const DrafterParameters& parameters, const FrozenTables& frozen,
-              std::optional<DistributionLoss> distribution);
+              std::optional<DistributionLoss> distribution, double rating_weight = 1);
 
   BlockLosses forward(const BlockBatch& batch, bool differentiates) override;
   void backward(const BlockBatch& batch, std::span<const float> weights, std::span<const float> chosen) override;
@@ -52,6 +53,9 @@ class DrafterPass final : public BlockPass {
   void mlp_forward(const DrafterLayerParameters& p, const Layer& layer, Tensor next);
   void attention_backward(const DrafterLayerParameters& p, const Layer& layer, bool is_first);
   void mlp_backward(const DrafterLayerParameters& p, const Layer& layer);
+  /// Columns of what logits are made of: hidden states, and what a head has next to them.
+  int32_t head_width() const { return shape_.hidden + (shape_.markov ? shape_.markov->rank : 0); }
+  Tensor hidden_of(Tensor rows) const { return rows.columns(0, shape_.hidden); }
   Tensor heads_of(Tensor x) const {
     return {x.data, x.rows * (x.cols / shape_.head_dim), shape_.head_dim, shape_.head_dim, x.dtype};
   }
@@ -69,9 +73,11 @@ class DrafterPass final : public BlockPass {
   const DrafterParameters& parameters_;
   const FrozenTables frozen_;
   const std::optional<DistributionLoss> distribution_;
+  const double rating_weight_;
   const TrainPieces pieces_;
   ConvPass convolutions_;
   std::optional<SelectorPass> selector_;
+  std::optional<MarkovPass> markov_;
 
   BlockAttention attention_;  // but for what differs between layers
   StepMemory memory_;
@@ -85,9 +91,10 @@ class DrafterPass final : public BlockPass {
   Tensor output_;                 // [block rows, hidden]: the residual stream after the last layer
   Tensor normed_;                 // [block rows, hidden]
   Tensor activation_;             // [block rows, intermediate]
-  Tensor labelled_, d_labelled_;  // [label rows, hidden]
+  Tensor labelled_, d_labelled_;  // [label rows, head width]
   Tensor final_hidden_;           // [target rows, hidden]
-  Tensor of_target_;              // [label rows, hidden]: those that predict the labels
+  Tensor of_target_;              // [label rows, head width]: those that predict the labels
+  LossRows rows_;                 // of those, whose loss it was
   Tensor weights_;                // [1, label rows]
   Tensor d_stream_, d_normed_, d_attended_, d_q_, d_k_, d_v_, d_gate_, d_features_;
   int32_t *ids_ = nullptr, *positions_ = nullptr, *label_rows_ = nullptr, *labels_ = nullptr, *before_ = nullptr,
