@@ -54,8 +54,9 @@ void add_drafter_options(CLI::App& app, TrainCommand& command) {
       ->group(kGroup);
   std::vector<std::pair<std::string, std::string>> heads;
   for (const std::string& name : designed_heads()) heads.emplace_back(name, name);
-  add_choice<std::string>(app, "--head", wishes.head,
-                          "Plain, or with convolutions and a selector, for longer runs (default: dflash)", heads)
+  add_choice<std::string>(
+      app, "--head", wishes.head,
+      "Plain, or with convolutions and a selector, or with what the draft before says (default: dflash)", heads)
       ->group(kGroup);
   std::vector<std::pair<std::string, DrafterForm>> forms;
   for (const NamedForm& named : kDrafterForms) forms.emplace_back(named.name, named.form);

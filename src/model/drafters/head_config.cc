@@ -171,21 +171,29 @@ void design_dflash2(DflashConfig& config) {
   config.selector = SelectorConfig{std::min(usual.rank, hidden), std::min(usual.top_k, config.vocab)};
 }
 
+// The code of speculators' default, with a rating of both; in the slots of the backbone that it may be added to, which
+// predict their own position.
+void design_dspark(DflashConfig& config) {
+  const int32_t rank = std::min(kSpeculatorsDefaults.rank, config.stack.hidden);
+  config.markov = MarkovConfig{rank, false, config.stack.hidden + rank};
+  config.may_own_vocabulary = true;
+}
+
 struct Head {
   const char* name;          // in projector_type and speculators_model_type
   const char* architecture;  // in architectures, where nothing else says it
   void (*read)(const HeadFields& fields, const HeadDefaults& defaults, DflashConfig& config);
   void (*design)(DflashConfig& config);  // null: is read only
-  bool in_speculators = true;            // whether it exists in that form
+  const char* in_speculators;            // in architectures of that form; null: does not exist there
 };
 
 constexpr Head kHeads[] = {
-    {"dflash", "DFlashDraftModel", read_plain, design_plain},
-    {"dflash2", "DFlash2DraftModel", read_dflash2, design_dflash2},
-    {"dspark", "Qwen3DSparkModel", read_dspark, nullptr},
-    {"lilicorr", "LiLiCorrDraftModel", read_lilicorr, nullptr, false},
-    {"domino", "DominoDraftModel", read_domino, nullptr},
-    {"xpress", "Qwen3XPressModel", read_xpress, nullptr},
+    {"dflash", "DFlashDraftModel", read_plain, design_plain, "DFlashDraftModel"},
+    {"dflash2", "DFlash2DraftModel", read_dflash2, design_dflash2, "DFlash2DraftModel"},
+    {"dspark", "Qwen3DSparkModel", read_dspark, design_dspark, "DSparkSpeculator"},
+    {"lilicorr", "LiLiCorrDraftModel", read_lilicorr, nullptr, nullptr},
+    {"domino", "DominoDraftModel", read_domino, nullptr, "DominoDraftModel"},
+    {"xpress", "Qwen3XPressModel", read_xpress, nullptr, "XPressSpeculator"},
 };
 
 const Head* find_head(const std::string& name) {
@@ -204,7 +212,7 @@ const Head& head_named(const JsonFields& fields, const char* key, bool in_specul
   const std::string name = fields.string(key);
   std::vector<std::string> known;
   for (const Head& head : kHeads) {
-    if (in_speculators && !head.in_speculators) continue;
+    if (in_speculators && head.in_speculators == nullptr) continue;
     if (name == head.name) return head;
     known.emplace_back(head.name);
   }
@@ -286,6 +294,8 @@ void add_head(const std::string& name, DflashConfig& config) {
 
 std::string architecture_of_head(const DflashConfig& config) { return find_head(config.head)->architecture; }
 
+std::string speculators_architecture(const DflashConfig& config) { return find_head(config.head)->in_speculators; }
+
 Json words_of_head(const DflashConfig& config) {
   Json words = Json::object();
   if (const auto& conv = config.stack.block_conv) {
@@ -296,6 +306,13 @@ Json words_of_head(const DflashConfig& config) {
   if (config.selector) {
     words["selector_rank"] = config.selector->rank;
     words["selector_top_k"] = config.selector->top_k;
+  }
+  if (const auto& markov = config.markov) {
+    words["markov_rank"] = markov->rank;
+    words["markov_head_type"] = markov->gated ? "gated" : "vanilla";
+    words["enable_confidence_head"] = markov->confidence_width > 0;
+    words["confidence_head_with_markov"] = markov->confidence_width > config.stack.hidden;
+    words["sample_from_anchor"] = config.sample_from_anchor;
   }
   return words;
 }

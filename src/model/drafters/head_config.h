@@ -32,5 +32,7 @@ void add_head(const std::string& name, DflashConfig& config);
 /// What z-lab's form says of config.head: the architecture, and what else read_head() reads, for dflash_config.
 std::string architecture_of_head(const DflashConfig& config);
 Json words_of_head(const DflashConfig& config);
+/// The architecture in the speculators form, of a head that exists there.
+std::string speculators_architecture(const DflashConfig& config);
 
 }  // namespace ashlar

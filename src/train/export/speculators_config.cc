@@ -49,7 +49,7 @@ Json speculators_config(const DflashConfig& drafter, const ModelConfig& target) 
                          {"verifier_accept_k", 1},
                          {"accept_tolerance", 0.0}};
   Json out = {
-      {"architectures", {architecture_of_head(drafter)}},
+      {"architectures", {speculators_architecture(drafter)}},
       {"speculators_model_type", drafter.head},
       {"speculators_version", "0.7.0"},
       {"draft_vocab_size", drafter.vocab},

@@ -14,6 +14,7 @@ TrainShape train_shape(const DflashConfig& drafter) {
   for (const LayerAttention& layer : drafter.stack.layers) shape.sights.push_back({layer.window, layer.causal});
   if (const auto& conv = drafter.stack.block_conv) shape.convolutions = {conv->taps, conv->group};
   if (const auto& selector = drafter.selector) shape.selector = {selector->rank, selector->top_k};
+  if (const auto& markov = drafter.markov) shape.markov = {markov->rank, markov->confidence_width};
   return shape;
 }
 

@@ -93,6 +93,7 @@ void check_trainable(const DflashConfig& drafter) {
   };
   const std::vector<std::string> heads = designed_heads();
   if (std::ranges::find(heads, drafter.head) == heads.end()) fail("has the head '" + drafter.head + "'");
+  if (drafter.markov && drafter.markov->gated) fail("has a gate on what the token before a position adds");
   if (drafter.own_vocabulary) fail("has a vocabulary of its own");
   if (drafter.sample_from_anchor) fail("predicts the next position from each slot");
   if (drafter.embedding_scale != 1.0F || drafter.output_multiplier != 1.0F || drafter.softcap != 0.0F) {

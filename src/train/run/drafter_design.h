@@ -40,8 +40,8 @@ int32_t find_mask_token(const Tokenizer& tokenizer, int32_t vocab, const std::ve
 DflashConfig design_drafter(const ModelConfig& target, const DrafterWishes& wishes, int32_t mask_id);
 
 /// Throws Error("train", ...) if a drafter, which check_fit() accepts, has parts that are not trained: windows below a
-/// block, biases, a vocabulary of its own, scaled embeddings or logits, slots that predict the next position, or a head
-/// that is none of designed_heads().
+/// block, biases, a vocabulary of its own, scaled embeddings or logits, slots that predict the next position, a gated
+/// head, or one that is none of designed_heads().
 void check_trainable(const DflashConfig& drafter);
 
 }  // namespace ashlar

@@ -182,8 +182,9 @@ TEST(TrainFlags, RefuseEachOther) {
     EXPECT_THROW(parsed(both + pair), CLI::ParseError) << pair;
   }
   EXPECT_THROW(parsed("--data a"), CLI::ParseError);
-  EXPECT_THROW(parsed(both + "--head dspark"), CLI::ParseError);                // is read only
+  EXPECT_THROW(parsed(both + "--head lilicorr"), CLI::ParseError);              // is read only
   EXPECT_EQ(parsed(both + "--from x --head dflash2").drafter.head, "dflash2");  // a plain drafter may get one
+  EXPECT_EQ(parsed(both + "--from x --head dspark").drafter.head, "dspark");
   EXPECT_EQ(parsed(both).epochs, TrainOptions{}.epochs);
 }
 

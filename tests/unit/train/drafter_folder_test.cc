@@ -13,6 +13,7 @@
 #include "model/drafters/dflash.h"
 #include "model/drafters/head_config.h"
 #include "temp_folder.h"
+#include "train/export/drafter_form.h"
 #include "train/export/speculators_config.h"
 #include "train/run/drafter_design.h"
 #include "train/run/train_state.h"
@@ -109,6 +110,23 @@ TEST(DrafterFolder, SaysWhichHead) {
   EXPECT_EQ(read.stack.block_conv->group, 16);
   EXPECT_EQ(read.selector->rank, std::min(256, read.stack.hidden));
   EXPECT_EQ(read.selector->top_k, 16);
+  DflashConfig rated = design_drafter(read_model_config(pebble()), {}, 3);
+  add_head("dspark", rated);
+  const ModelConfig target = read_model_config(pebble());
+  for (const Json& form : {zlab_config(rated), speculators_config(rated, target)}) {
+    write_drafter_folder(folder / "rated", form, {});
+    const DflashConfig again = with_target_vocabulary(read_dflash_config(folder / "rated"), target);
+    check_trainable(again);
+    EXPECT_EQ(zlab_config(again), zlab_config(rated));
+    EXPECT_EQ(again.markov->rank, std::min(256, again.stack.hidden));
+    EXPECT_EQ(again.markov->confidence_width, again.stack.hidden + again.markov->rank);
+    EXPECT_FALSE(again.markov->gated);
+    EXPECT_FALSE(again.sample_from_anchor);  // what the key's absence would mean
+  }
+  EXPECT_EQ(zlab_config(rated)["architectures"], Json({"Qwen3DSparkModel"}));
+  EXPECT_EQ(speculators_config(rated, target)["architectures"], Json({"DSparkSpeculator"}));
+  rated.markov->gated = true;
+  EXPECT_THROW(check_trainable(rated), Error);
   // A plain drafter may get that head, another one keeps what it has.
   DflashConfig plain = read_dflash_config(pebble_drafter());
   add_head("dflash2", plain);
