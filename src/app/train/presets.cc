@@ -52,6 +52,20 @@ max-length = 8192
 batch-tokens = 8192
 anchors = 512
 )"},
+    // DSpark as DeepSpec and speculators train it, as far as one loss can say it.
+    {"dspark", R"(
+head = "dspark"
+drafter-layers = 5
+block-size = 8
+loss = "kl"
+position-weights = "decay"
+optimizer = "adamw"
+learning-rate = 6e-4
+epochs = 10
+max-length = 4096
+batch-tokens = 8192
+anchors = 512
+)"},
 };
 
 }  // namespace

@@ -106,6 +106,15 @@ sys.exit(len(page.getElementsByTagName("svg")) != 5)' "$work/run.html" || fail "
   expect 0 "$ashlar" run pebble-11m --drafter "$work/h" --no-self-test --prompt "What is 2 plus 1?" -n 40 --quiet
   same "$work/out" "$work/plain" "a drafter in the speculators form changed an answer"
 
+  # The bundled drafter gets a head, in either form, and the answer stays.
+  for form in z-lab speculators; do
+    train 0 -o "$work/$form" --data "$data" --from "$root/models/pebble-11m-dflash" --head dspark --format "$form" --steps 2 --batch-tokens 100
+    expect 0 "$ashlar" run pebble-11m --drafter "$work/$form" --no-self-test --prompt "What is 2 plus 1?" -n 40 --quiet
+    same "$work/out" "$work/plain" "a drafter with a head changed an answer"
+  done
+  same "$work/z-lab/train-state.safetensors" "$work/speculators/train-state.safetensors" "the form changed what was learnt"
+  train 0 -o "$work/z-lab" --config "$work/z-lab/train.toml" --resume
+
   # Ctrl-C: the step ends, all is saved, and the run goes on from there.
   "$ashlar" train pebble-11m --threads 1 --data "$data" -o "$work/i" --steps 1000000 --batch-tokens 100 > "$work/out" 2> "$work/err" &
   local pid=$! code=0
