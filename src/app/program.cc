@@ -98,6 +98,7 @@ void build_program(CLI::App& app) {
   add_inspect_command(app);
   add_eval_command(app);
   add_bench_command(app);
+  add_synth_command(app);
   add_train_command(app);
   add_calibrate_command(app);
   add_demo_command(app);

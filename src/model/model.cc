@@ -29,6 +29,10 @@ std::string ignore_all_of(const std::string& prefix, WeightBinder& binder, const
   return n > 0 ? std::to_string(n) + " of " + prefix : std::string();
 }
 
+int32_t positions_of(const ModelConfig& config, int32_t asked) {
+  return asked > 0 ? std::min(asked, config.max_positions) : config.max_positions;
+}
+
 }  // namespace
 
 void choose_names(ModelConfig& config, const Checkpoint& checkpoint) {
@@ -49,9 +53,14 @@ bool ties_head(const ModelConfig& config, const Checkpoint& checkpoint) {
 std::unique_ptr<Model> Model::load(Ops& ops, const std::filesystem::path& folder, int32_t max_positions,
                                    const BindMixer& bind_mixer) {
   ModelConfig config = read_model_config(folder);
-  const int32_t positions = max_positions > 0 ? std::min(max_positions, config.max_positions) : config.max_positions;
-  check_rope_size(folder, config.stack, positions);
+  check_rope_size(folder, config.stack, positions_of(config, max_positions));
   const Checkpoint checkpoint(folder);
+  return load(ops, std::move(config), checkpoint, max_positions, bind_mixer);
+}
+
+std::unique_ptr<Model> Model::load(Ops& ops, ModelConfig config, const Checkpoint& checkpoint, int32_t max_positions,
+                                   const BindMixer& bind_mixer) {
+  const int32_t positions = positions_of(config, max_positions);
   choose_names(config, checkpoint);
   config.tied_head = ties_head(config, checkpoint);
   WeightBinder binder(ops, checkpoint);

@@ -27,6 +27,9 @@ class Model {
   /// says.
   static std::unique_ptr<Model> load(Ops& ops, const std::filesystem::path& folder, int32_t max_positions = 0,
                                      const BindMixer& bind_mixer = {});
+  /// The same of tensors that a checkpoint of the folder's holds, or makes.
+  static std::unique_ptr<Model> load(Ops& ops, ModelConfig config, const Checkpoint& checkpoint, int32_t max_positions,
+                                     const BindMixer& bind_mixer = {});
 
   const ModelConfig& config() const { return config_; }
   /// Longest sequence, in tokens.

@@ -24,6 +24,7 @@ void add_eval_perplexity_command(CLI::App& eval);
 CLI::App* add_bench_command(CLI::App& app);
 /// A subcommand of bench, which runs by itself if none is named.
 CLI::App* add_bench_serve_command(CLI::App& bench);
+CLI::App* add_synth_command(CLI::App& app);
 CLI::App* add_train_command(CLI::App& app);
 /// Subcommands of train, which runs by itself if none is named.
 void add_train_parts(CLI::App& train);

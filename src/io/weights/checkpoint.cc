@@ -177,6 +177,13 @@ Checkpoint::Checkpoint(const std::filesystem::path& model) : folder_(model) {
   quantised_ = read_quantised(folder_, tensors_);
 }
 
+const StoredTensor* Checkpoint::find(const std::string& name, const std::vector<int64_t>& shape,
+                                     const std::string& dtype) const {
+  if (maker_ != nullptr) return &maker_->make(name, shape, dtype);
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? nullptr : found->second;
+}
+
 void Checkpoint::check_whole() const {
   for (const SafetensorsFile& file : files_) file.check_whole();
   if (!gguf_) return;

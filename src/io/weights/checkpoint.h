@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/weights/gguf.h"
@@ -17,6 +18,16 @@ namespace ashlar {
 /// The files that Checkpoint(model) reads, which are not opened. Throws as it does where they cannot be known.
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& model);
 
+/// Tensors that no file holds: made as a model asks for them.
+class TensorMaker {
+ public:
+  virtual ~TensorMaker() = default;
+  /// The tensor of this name, which is asked for with this shape and dtype; empty: any that holds floats. What it
+  /// refers to lives as long as this. Asked again, the same.
+  virtual const StoredTensor& make(const std::string& name, const std::vector<int64_t>& shape,
+                                   const std::string& dtype) = 0;
+};
+
 /// All tensors of a model by name. Holds the files mapped; tensors live as long as this does.
 class Checkpoint {
  public:
@@ -27,7 +38,14 @@ class Checkpoint {
   /// the folder, if index and shards disagree, or if shards without an index share a tensor. Tensors of a folder that
   /// is quantised are those that its tensors mean (read_quantised, whose errors it throws).
   explicit Checkpoint(const std::filesystem::path& model);
+  /// Of a folder that has no files of weights: holds nothing, and is given what it is asked for.
+  Checkpoint(std::filesystem::path folder, TensorMaker& maker) : folder_(std::move(folder)), maker_(&maker) {}
 
+  /// The tensor that is there, or is made; null: there is none.
+  const StoredTensor* find(const std::string& name, const std::vector<int64_t>& shape,
+                           const std::string& dtype = "") const;
+  /// Whether the numbers of tensors mean nothing, since they are not those of a file.
+  bool is_made() const { return maker_ != nullptr; }
   const std::map<std::string, const StoredTensor*>& tensors() const { return tensors_; }
   /// The folder, or the GGUF file.
   const std::filesystem::path& folder() const { return folder_; }
@@ -45,6 +63,7 @@ class Checkpoint {
                   const std::map<std::string, std::string>* places = nullptr);
 
   std::filesystem::path folder_;
+  TensorMaker* maker_ = nullptr;  // null: tensors are those of files
   std::vector<SafetensorsFile> files_;
   std::optional<GgufModel> gguf_;
   Quantised quantised_;

@@ -27,19 +27,6 @@ WeightPart view_of(const StoredTensor& tensor, int64_t rows, int64_t cols) {
   return {tensor.name, *scheme, tensor.data, rows, cols};
 }
 
-// The tensor as `rows` rows. Numbers that are not finite make every answer nonsense, or no answer at all; they never
-// mean anything.
-WeightPart view(const StoredTensor& tensor, int64_t rows, int64_t cols) {
-  const WeightPart part = view_of(tensor, rows, cols);
-  ASHLAR_CHECK(part.rows == rows && part.cols == cols);
-  if (const auto at = first_not_finite(part)) {
-    fail(tensor.file, tensor.name,
-         "expected finite numbers, found infinity or NaN at element " + std::to_string(*at) +
-             "; the file may be damaged: fetch or convert it again");
-  }
-  return part;
-}
-
 }  // namespace
 
 std::optional<Scheme> scheme_of(const StoredTensor& tensor) {
@@ -60,12 +47,25 @@ DeviceVector::DeviceVector(Ops& ops, const std::vector<float>& values)
   ops.upload(values.data(), storage_->data(), values.size() * sizeof(float));
 }
 
-const StoredTensor& WeightBinder::take(const std::string& name, const std::vector<int64_t>& shape) {
-  const auto it = checkpoint_.tensors().find(name);
-  if (it == checkpoint_.tensors().end()) {
-    fail(checkpoint_.folder().string(), name, "missing; expected " + describe_shape(shape));
+// The tensor as `rows` rows. Numbers that are not finite make every answer nonsense, or no answer at all; they never
+// mean anything.
+WeightPart WeightBinder::view(const StoredTensor& tensor, int64_t rows, int64_t cols) const {
+  const WeightPart part = view_of(tensor, rows, cols);
+  ASHLAR_CHECK(part.rows == rows && part.cols == cols);
+  if (checkpoint_.is_made()) return part;
+  if (const auto at = first_not_finite(part)) {
+    fail(tensor.file, tensor.name,
+         "expected finite numbers, found infinity or NaN at element " + std::to_string(*at) +
+             "; the file may be damaged: fetch or convert it again");
   }
-  const StoredTensor& tensor = *it->second;
+  return part;
+}
+
+const StoredTensor& WeightBinder::take(const std::string& name, const std::vector<int64_t>& shape,
+                                       const std::string& dtype) {
+  const StoredTensor* const found = checkpoint_.find(name, shape, dtype);
+  if (found == nullptr) fail(checkpoint_.folder().string(), name, "missing; expected " + describe_shape(shape));
+  const StoredTensor& tensor = *found;
   if (tensor.shape != shape)
     fail(tensor.file, name, "expected shape " + describe_shape(shape) + ", found " + describe_shape(tensor.shape));
   taken_.insert(name);
@@ -133,7 +133,7 @@ DeviceVector WeightBinder::norm(const std::string& name, int64_t n, bool from_on
 }
 
 const StoredTensor& WeightBinder::raw(const std::string& name, const std::string& dtype, int64_t n) {
-  const StoredTensor& tensor = take(name, {n});
+  const StoredTensor& tensor = take(name, {n}, dtype);
   if (tensor.dtype != dtype) fail(tensor.file, name, "expected dtype " + dtype + ", found " + tensor.dtype);
   return tensor;
 }

@@ -93,7 +93,8 @@ class WeightBinder {
 
  private:
   WeightSource stack(const std::vector<Part>& parts, int64_t cols, bool bias);
-  const StoredTensor& take(const std::string& name, const std::vector<int64_t>& shape);
+  const StoredTensor& take(const std::string& name, const std::vector<int64_t>& shape, const std::string& dtype = "");
+  WeightPart view(const StoredTensor& tensor, int64_t rows, int64_t cols) const;
 
   Ops& ops_;
   const Checkpoint& checkpoint_;

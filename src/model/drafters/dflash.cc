@@ -44,6 +44,11 @@ std::unique_ptr<DflashDrafter> DflashDrafter::load(const Model& target, DflashCo
   check_fit(config, target.config());
   check_rope_size(folder, config.stack, target.max_positions());
   const Checkpoint checkpoint(folder);
+  return load(target, std::move(config), checkpoint);
+}
+
+std::unique_ptr<DflashDrafter> DflashDrafter::load(const Model& target, DflashConfig config,
+                                                   const Checkpoint& checkpoint) {
   WeightBinder binder(target.ops(), checkpoint, Products::kPropose);
   std::unique_ptr<DflashDrafter> drafter(new DflashDrafter(target, std::move(config), binder));
   binder.finish();

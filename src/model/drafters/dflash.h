@@ -21,6 +21,8 @@ class DflashDrafter {
   static std::unique_ptr<DflashDrafter> load(const Model& target, const std::filesystem::path& folder);
   /// The same by a configuration that may differ from what its folder says.
   static std::unique_ptr<DflashDrafter> load(const Model& target, DflashConfig config);
+  /// The same of tensors that a checkpoint of the folder's holds, or makes.
+  static std::unique_ptr<DflashDrafter> load(const Model& target, DflashConfig config, const Checkpoint& checkpoint);
 
   const DflashConfig& config() const { return config_; }
   /// Auxiliary hidden states to ask of the target's forward, ascending by layer.

@@ -167,6 +167,18 @@ sys.exit(not 4.1 < found < 5.2 and f"{found} tokens a step")' "$work/bench.json"
   expect 2 "$ashlar" bench --accept-length 2 --contexts 200
 }
 
+case_synth() {
+  sed 's/"vocab_size": *[0-9]*/"vocab_size": 300/' "$root/tests/data/families/qwen3/config.json" > "$work/tiny.json"
+  expect 0 "$ashlar" synth "$work/tiny.json" -o "$work/made" --drafter
+  out_has "$work/made-dflash: "
+  expect 0 "$ashlar" run "$work/made" --drafter "$work/made-dflash" --no-self-test --prompt hello -n 8
+  err_has "made with made-dflash"
+  expect 1 "$ashlar" synth "$work/tiny.json" -o "$work/made"
+  err_has "has files in it"
+  expect 1 "$ashlar" synth no-such-shape -o "$work/none"
+  err_has "expected one of qwen3-0.6b"
+}
+
 case_bench_serve() {
   expect 2 "$ashlar" bench serve
   err_has "--url"

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Which tensors a model asks for when it is loaded: names, shapes and types come from the loader itself.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ashlar {
+
+struct AskedTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::string dtype;  ///< empty: any that holds floats
+
+  int64_t count() const;  ///< numbers
+};
+
+/// What a model and a DFlash drafter of it ask for, in the order in which they do.
+struct AskedTensors {
+  std::vector<AskedTensor> model, drafter;
+};
+
+/// Of the folder's config.json, and of that of a drafter's folder, if there is one ("": none). Throws what loading
+/// throws.
+AskedTensors asked_tensors(const std::filesystem::path& model, const std::filesystem::path& drafter = {});
+
+}  // namespace ashlar

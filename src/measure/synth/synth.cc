@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/synth/synth.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "base/content_hash.h"
+#include "base/error.h"
+#include "base/philox.h"
+#include "io/durable_file.h"
+#include "io/mapped_file.h"
+#include "io/weights/safetensors_writer.h"
+#include "measure/synth/asked_tensors.h"
+#include "measure/synth/shapes.h"
+
+namespace ashlar {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kBytes = 2;  // of a number in bf16
+
+/// The numbers of one tensor: each is a function of seed, name and its index.
+class Numbers {
+ public:
+  Numbers(const AskedTensor& tensor, uint64_t seed)
+      : cols_(std::max<int64_t>(1, tensor.shape.back())),
+        key_(content_hash(std::as_bytes(std::span(tensor.name)), seed)),
+        scale_(std::sqrt(3.0F / static_cast<float>(cols_))),
+        is_vector_(tensor.shape.size() == 1),
+        is_bias_(tensor.name.ends_with("bias")) {}
+
+  void fill(int64_t first_row, int64_t rows, float* to) const {
+    if (is_vector_ || is_bias_) return void(std::fill_n(to, rows * cols_, is_bias_ ? 0.0F : 1.0F));
+    constexpr int64_t kAtOnce = 4;
+    const int64_t begin = first_row * cols_, end = begin + rows * cols_;
+    for (int64_t i = begin; i < end;) {
+      const auto at = static_cast<uint64_t>(i / kAtOnce);
+      const PhiloxBlock words = philox4x32({static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32), 0, 0},
+                                           static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32));
+      // Of the 24 upper bits, in [-1, 1).
+      for (int64_t j = i % kAtOnce; j < kAtOnce && i < end; ++j, ++i) {
+        *to++ = (static_cast<float>(words[static_cast<size_t>(j)] >> 8) * 0x1p-23F - 1.0F) * scale_;
+      }
+    }
+  }
+
+ private:
+  int64_t cols_;
+  uint64_t key_;
+  float scale_;  // a uniform number in [-1, 1) has a variance of 1 / 3
+  bool is_vector_, is_bias_;
+};
+
+int64_t bytes_of(const std::vector<AskedTensor>& tensors) {
+  int64_t bytes = 0;
+  for (const AskedTensor& tensor : tensors) bytes += tensor.count() * kBytes;
+  return bytes;
+}
+
+int64_t count_of(const std::vector<AskedTensor>& tensors) { return bytes_of(tensors) / kBytes; }
+
+void prepare_folder(const fs::path& folder, bool force) {
+  std::error_code error;
+  if (fs::exists(folder, error) && !fs::is_directory(folder, error)) {
+    throw Error("synth", folder.string() + ": is a file; expected a new folder");
+  }
+  if (!force && fs::is_directory(folder, error) && !fs::is_empty(folder, error)) {
+    throw Error("synth", folder.string() + ": has files in it; expected a new or empty folder, or --force");
+  }
+  fs::create_directories(folder, error);
+  if (error) throw Error("synth", folder.string() + ": cannot be made: " + error.message());
+  // What was there before would count next to fewer or more shards.
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("model") && name.find(".safetensors") != std::string::npos) fs::remove(entry.path());
+  }
+}
+
+void check_room(const fs::path& folder, int64_t bytes) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  if (error || space.available == static_cast<std::uintmax_t>(-1)) return;
+  if (space.available >= static_cast<std::uintmax_t>(bytes)) return;
+  throw Error("synth", folder.string() + ": the disk has room for " + std::to_string(space.available / 1'000'000) +
+                           " MB; the weights need " + std::to_string(bytes / 1'000'000) + " MB");
+}
+
+TensorToWrite tensor_to_write(const AskedTensor& asked, uint64_t seed, const std::function<void(int64_t)>& written) {
+  TensorToWrite tensor;
+  tensor.name = asked.name;
+  tensor.shape = asked.shape;
+  tensor.type = TensorToWrite::Type::kBF16;
+  if (!asked.dtype.empty()) throw Error("synth", asked.name + ": is of " + asked.dtype + ", which is not made");
+  tensor.fill = [numbers = Numbers(asked, seed), cols = asked.shape.back(), written](int64_t first, int64_t rows,
+                                                                                     float* to) {
+    numbers.fill(first, rows, to);
+    written(rows * cols * kBytes);
+  };
+  return tensor;
+}
+
+/// Cut into files of at most `shard_bytes`, or of one tensor.
+std::vector<std::span<const AskedTensor>> shards_of(const std::vector<AskedTensor>& tensors, int64_t shard_bytes) {
+  std::vector<std::span<const AskedTensor>> shards;
+  size_t begin = 0;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const int64_t own = tensors[i].count() * kBytes;
+    if (i > begin && bytes + own > shard_bytes) {
+      shards.emplace_back(tensors.data() + begin, i - begin);
+      begin = i;
+      bytes = 0;
+    }
+    bytes += own;
+  }
+  shards.emplace_back(tensors.data() + begin, tensors.size() - begin);
+  return shards;
+}
+
+std::string five_digits(size_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+}
+
+void write_weights(const fs::path& folder, const std::vector<AskedTensor>& tensors, const SynthOptions& options,
+                   const std::function<void(int64_t)>& written) {
+  const auto shards = shards_of(tensors, options.shard_bytes);
+  Json places = Json::object();
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const std::string file = shards.size() == 1
+                                 ? "model.safetensors"
+                                 : "model-" + five_digits(i + 1) + "-of-" + five_digits(shards.size()) + ".safetensors";
+    std::vector<TensorToWrite> parts;
+    for (const AskedTensor& tensor : shards[i]) {
+      parts.push_back(tensor_to_write(tensor, options.seed, written));
+      places[tensor.name] = file;
+    }
+    write_safetensors(folder / file, parts, {{"format", "pt"}});
+  }
+  if (shards.size() == 1) return;
+  const Json index = {{"metadata", {{"total_size", bytes_of(tensors)}}}, {"weight_map", places}};
+  write_durably(folder / "model.safetensors.index.json", index.dump(1) + "\n");
+}
+
+void set_layers(Json& config, const SynthOptions& options) {
+  constexpr const char* kLayers = "num_hidden_layers";
+  if (!config.contains(kLayers) || config.contains("layer_types")) {
+    throw Error("synth", options.shape + ": says of each layer what it is; change num_hidden_layers there");
+  }
+  config[kLayers] = options.layers;
+}
+
+void check_vocabulary(const ModelConfig& config) {
+  if (config.vocab >= kByteTokenizerTokens) return;
+  throw Error("synth", "vocab_size: expected at least " + std::to_string(kByteTokenizerTokens) +
+                           ", which the tokenizer of bytes has, found " + std::to_string(config.vocab));
+}
+
+}  // namespace
+
+SynthResult synthesize(const SynthOptions& options, const SynthProgress& progress) {
+  Json config = shape_config(options.shape);  // an unknown one makes no folder
+  if (options.layers > 0) set_layers(config, options);
+  const ModelConfig read = read_config_json(config, options.shape);
+  check_vocabulary(read);
+  SynthResult result;
+  result.model = options.folder;
+  prepare_folder(result.model, options.force);
+  write_durably(result.model / "config.json", config.dump(1) + "\n");
+  write_durably(result.model / "tokenizer.json", byte_tokenizer());
+  const Json words = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                      {"eos_token", "<|endoftext|>"},
+                      {"chat_template",
+                       "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
+                       "+ '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ "
+                       "'<|im_start|>assistant\n' }}{% endif %}"}};
+  write_durably(result.model / "tokenizer_config.json", words.dump(1) + "\n");
+  if (options.drafter_layers > 0) {
+    result.drafter = result.model.lexically_normal();
+    if (!result.drafter.has_filename()) result.drafter = result.drafter.parent_path();
+    result.drafter += "-dflash";
+    prepare_folder(result.drafter, options.force);
+    write_durably(result.drafter / "config.json", dflash_config_for(read, options.drafter_layers).dump(1) + "\n");
+  }
+  const AskedTensors asked = asked_tensors(result.model, result.drafter);
+  result.parameters = count_of(asked.model);
+  result.drafter_parameters = count_of(asked.drafter);
+  result.bytes = bytes_of(asked.model) + bytes_of(asked.drafter);
+  check_room(result.model, result.bytes);
+  int64_t done = 0;
+  const auto written = [&](int64_t bytes) {
+    done += bytes;
+    if (progress) progress(done, result.bytes);
+  };
+  write_weights(result.model, asked.model, options, written);
+  if (!result.drafter.empty()) write_weights(result.drafter, asked.drafter, options, written);
+  return result;
+}
+
+}  // namespace ashlar

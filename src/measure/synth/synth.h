@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Models of random weights, whose answers mean nothing: for measuring what steps of a shape take.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+namespace ashlar {
+
+struct SynthOptions {
+  std::string shape;             ///< shapes.h
+  std::filesystem::path folder;  ///< a new one, or an empty one
+  int32_t layers = 0;            ///< in place of the shape's own; 0: as many as that has
+  int32_t drafter_layers = 0;    ///< of a DFlash drafter in FOLDER-dflash; 0: none
+  uint64_t seed = 0;
+  bool force = false;                   ///< files of the folders that have these names are replaced
+  int64_t shard_bytes = 4'000'000'000;  ///< of a file with weights, or one tensor
+};
+
+struct SynthResult {
+  std::filesystem::path model, drafter;  ///< `drafter` is empty where there is none
+  int64_t parameters = 0, drafter_parameters = 0;
+  int64_t bytes = 0;  ///< of all weights
+};
+
+using SynthProgress = std::function<void(int64_t bytes, int64_t all)>;
+
+/// Writes config.json, a tokenizer of bytes with a plain chat template, and weights in bf16: matrices are uniform, with
+/// a variance of 1 / columns, so that what enters a layer keeps its size; vectors are ones, biases zeros. A tensor is a
+/// function of seed, name and shape. Throws Error("synth", ...) for an unknown shape, a folder with files in it, too
+/// small a vocabulary, or a disk with too little room, and what loading throws.
+SynthResult synthesize(const SynthOptions& options, const SynthProgress& progress = {});
+
+/// A tokenizer.json of 256 bytes and a few special tokens, in the byte-level form of GPT-2.
+std::string byte_tokenizer();
+inline constexpr int32_t kByteTokenizerTokens = 260;
+
+}  // namespace ashlar

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/synth/synth.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "decode/registry.h"
+#include "device/device.h"
+#include "io/mapped_file.h"
+#include "measure/engine/step_bench.h"
+#include "measure/synth/asked_tensors.h"
+#include "measure/synth/shapes.h"
+#include "model/model.h"
+#include "temp_folder.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace ashlar {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kFamilies = fs::path(ASHLAR_TEST_DATA) / "families";
+
+int64_t count_of(const std::vector<AskedTensor>& tensors) {
+  int64_t n = 0;
+  for (const AskedTensor& tensor : tensors) n += tensor.count();
+  return n;
+}
+
+// What the models' pages on the hub say (tied heads count once).
+TEST(Synth, ShapesHaveThePublishedNumbersOfParameters) {
+  const std::map<std::string, int64_t> published = {
+      {"qwen3-0.6b", 596049920},    {"qwen3-1.7b", 1720574976},   {"qwen3-4b", 4022468096},
+      {"qwen3-8b", 8190735360},     {"qwen3-14b", 14768307200},   {"qwen3-32b", 32762123264},
+      {"llama-3.2-1b", 1235814400}, {"llama-3.1-8b", 8030261248}, {"qwen3-30b-a3b", 30532122624}};
+  size_t known = 0;
+  for (const auto& [name, parameters] : published) {
+    const TempFolder folder;
+    folder.write("config.json", shape_config(name).dump());
+    EXPECT_EQ(count_of(asked_tensors(folder.path()).model), parameters) << name;
+    known += shape_names().find(name) != std::string::npos ? 1 : 0;
+  }
+  EXPECT_EQ(known, published.size());
+}
+
+// Names and shapes of the folders that the Python packages wrote.
+TEST(Synth, AsksForWhatCheckpointsHold) {
+  // What these hold besides or in another form does not follow from their configuration: parts that text has no use
+  // for, a head that is stored though it is tied, a layer that drafts, experts in one tensor, numbers in blocks.
+  const std::set<std::string> others = {"gemma3",      "gemma4",     "gpt_oss_mxfp4",          "qwen3_5",
+                                        "qwen3_5_moe", "qwen3_next", "qwen3_tied_head_stored", "qwen3_tied_other_head"};
+  size_t compared = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(kFamilies)) {
+    if (!entry.is_directory() || !fs::exists(entry.path() / "tensors.json")) continue;
+    std::set<std::string> stored, asked;
+    const Json files = read_json_file(entry.path() / "tensors.json")["files"];
+    for (const auto& [file, tensors] : files.items()) {
+      for (const Json& tensor : tensors) stored.insert(tensor["name"].get<std::string>() + tensor["shape"].dump());
+    }
+    for (const AskedTensor& tensor : asked_tensors(entry.path()).model) {
+      asked.insert(tensor.name + Json(tensor.shape).dump());
+    }
+    ++compared;
+    EXPECT_EQ(stored == asked, !others.contains(entry.path().filename())) << entry.path();
+  }
+  EXPECT_GE(compared, 30u);
+}
+
+/// A configuration of the tests with a vocabulary that holds the tokenizer.
+fs::path config_of(const TempFolder& folder, const std::string& family) {
+  Json config = read_json_file(kFamilies / family / "config.json");
+  config["vocab_size"] = 300;
+  return folder.write(family + ".json", config.dump());
+}
+
+class SynthFamilies : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(SynthFamilies, LoadAndDecode) {
+  const TempFolder folder;
+  SynthOptions options;
+  options.shape = config_of(folder, GetParam());
+  options.folder = folder / "made";
+  options.drafter_layers = 2;
+  const SynthResult made = synthesize(options);
+  EXPECT_EQ(made.drafter, folder / "made-dflash");
+  const std::unique_ptr<Ops> ops = make_device("cpu", {});
+  const std::unique_ptr<Model> model = Model::load(*ops, made.model);  // strict: neither more nor fewer tensors
+  EXPECT_EQ(Tokenizer::from_model(made.model).encode("ab\n").size(), 3u);
+  DecoderSpec spec;
+  for (const bool drafts : {false, true}) {
+    if (drafts) {
+      spec.drafter = made.drafter;
+      spec.method = method_of_drafter(made.drafter);
+    }
+    model->reserve(64);
+    const int32_t width = drafts ? 16 : 1;
+    StepBench bench(*ops, make_decoder(*model, spec), std::vector<int32_t>(20, 65), 8, width, 64);
+    for (int i = 0; i < 4; ++i) bench.step();
+    EXPECT_GE(bench.tokens(), 4);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SynthFamilies, ::testing::Values("qwen3", "qwen3_moe_sliding", "gpt_oss", "olmo2"),
+                         [](const auto& info) { return info.param; });
+
+bool holds_same(const StoredTensor& a, const StoredTensor& b) {
+  return a.dtype == b.dtype && a.shape == b.shape && std::memcmp(a.data, b.data, a.bytes) == 0;
+}
+
+std::map<std::string, std::string> files_of(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    files[entry.path().filename()] = {std::istreambuf_iterator<char>(file), {}};
+  }
+  return files;
+}
+
+TEST(Synth, TheSameSeedGivesTheSameBytes) {
+  const TempFolder folder;
+  SynthOptions options;
+  options.shape = config_of(folder, "qwen3");
+  const auto made = [&](const char* name, uint64_t seed, int64_t shard_bytes) {
+    options.folder = folder / name;
+    options.seed = seed;
+    options.shard_bytes = shard_bytes;
+    return files_of(synthesize(options).model);
+  };
+  const auto first = made("first", 7, 1 << 30);
+  EXPECT_EQ(first, made("again", 7, 1 << 30));
+  EXPECT_NE(first.at("model.safetensors"), made("other", 8, 1 << 30).at("model.safetensors"));
+  // The same tensors in shards.
+  const auto shards = made("shards", 7, 20000);
+  EXPECT_FALSE(shards.contains("model.safetensors"));
+  EXPECT_GE(shards.size(), 6u);
+  const Checkpoint whole(folder / "first"), cut(folder / "shards");
+  ASSERT_EQ(whole.tensors().size(), cut.tensors().size());
+  for (const auto& [name, tensor] : whole.tensors()) EXPECT_TRUE(holds_same(*tensor, *cut.tensors().at(name))) << name;
+}
+
+std::string error_of(const SynthOptions& options) {
+  try {
+    synthesize(options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Synth, RefusesWhatItCannotMake) {
+  const TempFolder folder;
+  SynthOptions options;
+  options.folder = folder / "made";
+  options.shape = "qwen9-1b";
+  EXPECT_NE(error_of(options).find("unknown shape \"qwen9-1b\"; expected one of qwen3-0.6b, "), std::string::npos);
+  EXPECT_FALSE(fs::exists(options.folder));
+  options.shape = kFamilies / "qwen3" / "config.json";
+  EXPECT_NE(error_of(options).find("expected at least 260"), std::string::npos);
+  options.shape = config_of(folder, "qwen3");
+  folder.write("model-00001-of-00002.safetensors", "old");
+  options.folder = folder.path();
+  EXPECT_NE(error_of(options).find("has files in it"), std::string::npos);
+  options.force = true;
+  EXPECT_EQ(error_of(options), "");
+  EXPECT_FALSE(fs::exists(folder / "model-00001-of-00002.safetensors"));
+}
+
+}  // namespace
+}  // namespace ashlar
