@@ -4,6 +4,7 @@
 // reads every weight once a step, and of prompts, whose rows share what is read. And how much of its time it works.
 
 #include <cstdint>
+#include <vector>
 
 namespace ashlar {
 
@@ -29,6 +30,10 @@ class DeviceProbe {
   virtual void watch() = 0;
   /// What the device did since watch().
   virtual DeviceWork work() = 0;
+  /// The device notes its time when it has done what was asked of it before. Nothing waits.
+  virtual void mark() = 0;
+  /// Seconds from the first mark to each of them, which are forgotten. Waits for the device.
+  virtual std::vector<double> take_marks() = 0;
 };
 
 }  // namespace ashlar

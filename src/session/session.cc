@@ -30,6 +30,10 @@ Session::Session(const SessionOptions& options)
   weights_cache_ = open_weights_cache(options_.weights_cache, choice_.model, options_.device, device.weights);
   device.packed = weights_cache_.get();
   ops_ = make_device(options_.device, device);
+  if (options_.over_device) {
+    device_ = std::move(ops_);
+    ops_ = options_.over_device(*device_);
+  }
   choose_method(config);
   if (options_.hidden_layers) spec_.hidden_layers = options_.hidden_layers(config);
   tokenizer_ = Tokenizer::from_model(choice_.model);

@@ -38,8 +38,10 @@ struct SessionOptions {
   /// Layers of the target after which requests may ask for hidden states; null: none are kept.
   std::function<std::vector<int32_t>(const ModelConfig& target)> hidden_layers;
   std::optional<BlockOptions> block;  ///< for programs: instead of dllm, which is what flags and a file say
-  bool self_test = true;              ///< drafts and verifies a short text before the first request
-  bool quiet = false;                 ///< no notes on stderr
+  /// For programs: a device over the session's own, through which all is computed; null: none.
+  std::function<std::unique_ptr<Ops>(Ops& device)> over_device;
+  bool self_test = true;  ///< drafts and verifies a short text before the first request
+  bool quiet = false;     ///< no notes on stderr
 };
 
 /// A loaded model with its text side, and at most one engine at a time.
@@ -116,6 +118,7 @@ class Session {
   std::vector<std::string> notes_;
   std::string memory_;
   std::unique_ptr<WeightsCache> weights_cache_;  // ops_ know it
+  std::unique_ptr<Ops> device_;                  // null: ops_ itself
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<Model> model_;
   std::optional<Tokenizer> tokenizer_;

@@ -13,12 +13,11 @@
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 #include "base/clock.h"
-#include "base/machine/available_memory.h"
 #include "device/device.h"
 #include "device/weights/kept_weights.h"
+#include "measure/engine/kernel_bench.h"
 #include "measure/statistics.h"
 #include "model/drafters/dflash.h"
 #include "model/model.h"
@@ -26,147 +25,6 @@
 namespace {
 
 using namespace ashlar;
-
-/// Times every op of the device that it hands its work to.
-class TimedOps final : public Ops {
- public:
-  explicit TimedOps(Ops& ops) : ops_(ops) {}
-
-  /// Nanoseconds by op since the last call.
-  std::map<std::string, int64_t> take() { return std::exchange(spent_, {}); }
-
-  std::string name() const override { return ops_.name(); }
-  std::string isa() const override { return ops_.isa(); }
-  int32_t rows_at_once() const override { return ops_.rows_at_once(); }
-  int32_t prompt_rows() const override { return ops_.prompt_rows(); }
-  int32_t threads() const override { return ops_.threads(); }
-  std::unique_ptr<Buffer> allocate(size_t bytes) override { return ops_.allocate(bytes); }
-  AvailableMemory available_memory() const override { return ops_.available_memory(); }
-  std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use) override { return ops_.pack(source, use); }
-  std::unique_ptr<Weight> repack(const Weight& weight, Products products) override {
-    return ops_.repack(weight, products);
-  }
-  std::unique_ptr<ExpertWeights> pack_experts(std::span<const ExpertSource> experts) override {
-    return ops_.pack_experts(experts);
-  }
-  void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override {
-    timed("embed", [&] { ops_.embed(table, ids, scale, out); });
-  }
-  void scale(Tensor x, float factor) override {
-    timed("scale", [&] { ops_.scale(x, factor); });
-  }
-  void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override {
-    timed("rms_norm", [&] { ops_.rms_norm(x, weight, eps, out); });
-  }
-  void linear(const Weight& weight, Input in, Store store, Tensor out) override {
-    timed("linear " + shape(weight), [&] { ops_.linear(weight, in, store, out); });
-  }
-  void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) override {
-    timed("linear_argmax " + shape(weight), [&] { ops_.linear_argmax(weight, x, ids); });
-  }
-  void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) override {
-    timed("linear_statistics " + shape(weight), [&] { ops_.linear_statistics(weight, x, without, out); });
-  }
-  void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) override {
-    timed("gated_mlp " + shape(gate_up), [&] { ops_.gated_mlp(gate_up, down, in, out); });
-  }
-  void reduce_add(Tensor partial, Tensor residual) override {
-    timed("reduce_add", [&] { ops_.reduce_add(partial, residual); });
-  }
-  void route(Tensor logits, const ExpertFactors& factors, const Routing& routing, Routes routes) override {
-    timed("route", [&] { ops_.route(logits, factors, routing, routes); });
-  }
-  void mix_experts(const ExpertWeights& experts, Tensor x, Routes routes, Tensor out) override {
-    timed("mix_experts", [&] { ops_.mix_experts(experts, x, routes, out); });
-  }
-  int64_t kv_page_bytes(const AttentionShape& shape) const override { return ops_.kv_page_bytes(shape); }
-  void store_kv(Tensor qkv, const KvStore& to) override {
-    timed("store_kv", [&] { ops_.store_kv(qkv, to); });
-  }
-  void linear_kv(const Weight& weight, Input in, Tensor qkv, const KvStore& to) override {
-    timed("linear_kv " + shape(weight), [&] { ops_.linear_kv(weight, in, qkv, to); });
-  }
-  void commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table,
-                 KvPlane plane) override {
-    timed("commit_kv", [&] { ops_.commit_kv(shape, branch, page_table, plane); });
-  }
-  void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
-                 Tensor out) override {
-    timed("attention", [&] { ops_.attention(q, shape, rows, visible, plane, out); });
-  }
-  void self_attention(const SelfAttention& call, Tensor out) override {
-    timed("self_attention", [&] { ops_.self_attention(call, out); });
-  }
-  void sigmoid_gate(Tensor gate, Tensor x) override {
-    timed("sigmoid_gate", [&] { ops_.sigmoid_gate(gate, x); });
-  }
-  void gelu_gate(Tensor gate, Tensor x) override {
-    timed("gelu_gate", [&] { ops_.gelu_gate(gate, x); });
-  }
-  void grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
-                    Tensor out) override {
-    timed("grouped_conv", [&] { ops_.grouped_conv(x, dynamic, conv, tables, store, out); });
-  }
-  void find_candidates(Tensor logits, Candidates out) override {
-    timed("find_candidates", [&] { ops_.find_candidates(logits, out); });
-  }
-  void score_edges(const CandidateEdges& edges, Tensor out) override {
-    timed("score_edges", [&] { ops_.score_edges(edges, out); });
-  }
-  void candidate_attention(Tensor qkv, const CandidateAttention& call, Tensor out) override {
-    timed("candidate_attention", [&] { ops_.candidate_attention(qkv, call, out); });
-  }
-  void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override {
-    timed("gated_delta_net", [&] { ops_.gated_delta_net(in, net, out); });
-  }
-  void short_conv(Tensor in, const ShortConv& conv, Tensor out) override {
-    timed("short_conv", [&] { ops_.short_conv(in, conv, out); });
-  }
-  void gather_rows(Tensor x, const int32_t* indices, Tensor out) override {
-    timed("gather_rows", [&] { ops_.gather_rows(x, indices, out); });
-  }
-  void copy_rows(Tensor x, const int32_t* from, const int32_t* to, int32_t n, Tensor out) override {
-    timed("copy_rows", [&] { ops_.copy_rows(x, from, to, n, out); });
-  }
-  void copy(Tensor x, Tensor out) override {
-    timed("copy", [&] { ops_.copy(x, out); });
-  }
-  void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) override {
-    timed("visibility", [&] { ops_.visibility(rows, window, causal, begin, end); });
-  }
-  void softcap(Tensor x, float limit) override {
-    timed("softcap", [&] { ops_.softcap(x, limit); });
-  }
-  void upload(const void* from, std::byte* to, size_t bytes) override {
-    timed("upload", [&] { ops_.upload(from, to, bytes); });
-  }
-  void download(const std::byte* from, void* to, size_t bytes) override {
-    timed("download", [&] { ops_.download(from, to, bytes); });
-  }
-  void choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) override {
-    timed("choose", [&] { ops_.choose(logits, requests, choices); });
-  }
-  void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) override {
-    timed("copy_bytes", [&] { ops_.copy_bytes(from, to, bytes); });
-  }
-  void for_each(int32_t n, void (*fn)(void*, int32_t), void* context) override {
-    timed("for_each", [&] { ops_.for_each(n, fn, context); });
-  }
-
- private:
-  static std::string shape(const Weight& weight) {
-    return std::to_string(weight.k()) + " -> " + std::to_string(weight.n());
-  }
-  template <class Body>
-  void timed(const std::string& op, const Body& body) {
-    const int64_t begin = now_ns();
-    body();
-    spent_[op] += now_ns() - begin;
-  }
-
-  Ops& ops_;
-  std::map<std::string, int64_t> spent_;
-};
 
 struct Layout {
   std::string name;
@@ -209,7 +67,7 @@ class Passes {
     batch_.clear();
     for (int32_t s = 0; s < layout.sequences; ++s) add(s, context_, layout.rows, layout.outputs);
     ids_.resize(batch_.n());
-    ops_.take();
+    ops_.record();
     const int64_t begin = now_ns();
     if (layout.drafts) {
       drafter_->head_argmax(drafter_->forward(batch_, *kv_), ids_.data());
@@ -220,7 +78,7 @@ class Passes {
       model_.head_argmax(model_.forward(batch_, *kv_, {}), ids_.data());
     }
     layout.whole.push_back(static_cast<double>(now_ns() - begin) * 1e-3);
-    for (const auto& [op, ns] : ops_.take()) layout.spent[op].push_back(static_cast<double>(ns) * 1e-3);
+    for (const KernelRow& row : by_op(ops_.take())) layout.spent[row.op].push_back(row.seconds * 1e6);
   }
 
  private:

@@ -10,6 +10,7 @@
 #include "base/machine/available_memory.h"
 #include "measure/build_info.h"
 #include "measure/engine/bench_report.h"
+#include "measure/engine/kernel_bench.h"
 #include "measure/engine/width_grid.h"
 #include "measure/prompt_file.h"
 #include "measure/report/report_file.h"
@@ -24,6 +25,7 @@ struct BenchCommand {
   BenchOptions bench;
   std::vector<int32_t> contexts;  // empty: no grid of widths
   std::vector<int32_t> concurrency;
+  bool kernels = false;
   std::string json;
 };
 
@@ -84,8 +86,35 @@ void bench_widths(const BenchCommand& command, const Session& session, const Ben
   if (grid.identical != grid.compared) throw CLI::RuntimeError(1);
 }
 
+void bench_kernels(const BenchCommand& command, const Session& session, const BenchSubject& subject, TimedOps& timed,
+                   ReportFile& file) {
+  KernelOptions options;
+  options.repeat = command.bench.repeat;
+  options.context = command.bench.context;
+  options.seconds = command.bench.seconds;
+  options.available_memory = timed.available_memory().bytes;
+  KernelBench kernels;
+  {
+    StageProgress progress;
+    kernels = run_kernel_bench(subject, timed, options, [&](const std::string& stage, int64_t done, int64_t total) {
+      progress.update(stage, done, total);
+    });
+  }
+  print_subject(session);
+  write_output(kernel_bench_text(kernels));
+  write_json(file, session, kernel_bench_json(kernels));
+}
+
 void bench(BenchCommand& command) {
   ReportFile file(command.json);
+  TimedOps* timed = nullptr;
+  if (command.kernels) {
+    command.session.over_device = [&timed](Ops& device) {
+      auto over = std::make_unique<TimedOps>(device);
+      timed = over.get();
+      return over;
+    };
+  }
   const std::unique_ptr<Session> session = open_session(command.session);
   BenchSubject subject;
   subject.ops = &session->ops();
@@ -97,6 +126,7 @@ void bench(BenchCommand& command) {
     command.bench.concurrency = command.concurrency;
     std::ranges::sort(command.bench.concurrency);
   }
+  if (command.kernels) return bench_kernels(command, *session, subject, *timed, file);
   if (!command.contexts.empty()) return bench_widths(command, *session, subject, file);
   command.bench.available_memory = session->ops().available_memory().bytes;
   BenchResult result;
@@ -154,6 +184,11 @@ CLI::App* add_bench_command(CLI::App& app) {
       ->transform(number(1.0, 64.0))
       ->type_name("X")
       ->excludes("--contexts");
+  command
+      ->add_flag("--kernels", options->kernels,
+                 "Measure ops alone: what each of a step, a verify, a draft pass and a prompt takes, reads and reaches")
+      ->excludes("--contexts")
+      ->excludes("--accept-length");
   command->add_option("--json", options->json, "Write every figure to this file")->type_name("FILE");
   add_session_flags(*command, options->session);
   command->footer(
@@ -164,6 +199,7 @@ CLI::App* add_bench_command(CLI::App& app) {
       "  ashlar bench MODEL --drafter FOLDER --threads 2 --repeat 200 --json bench.json\n"
       "  ashlar bench MODEL --drafter FOLDER --device cuda --accept-length 6\n"
       "  ashlar bench --contexts 200,1000,2500 --concurrency 1,4,16 --json widths.json\n"
+      "  ashlar bench MODEL --kernels --json kernels.json\n"
       "  ashlar bench serve --url http://127.0.0.1:8080");
   CLI::App* serve = add_bench_serve_command(*command);
   command->callback([options, command, serve] {

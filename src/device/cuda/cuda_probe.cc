@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "base/error.h"
@@ -96,6 +97,17 @@ class CudaProbe final : public DeviceProbe {
     return work;
   }
 
+  void mark() override {
+    if (n_marks_ == marks_.size()) marks_.push_back(std::make_unique<Event>());
+    marks_[n_marks_++]->record(memory_.queue());
+  }
+  std::vector<double> take_marks() override {
+    std::vector<double> seconds;
+    for (size_t i = 0; i < n_marks_; ++i) seconds.push_back(marks_[i]->seconds_since(*marks_.front()));
+    n_marks_ = 0;
+    return seconds;
+  }
+
  private:
   Stamps* stamps() { return reinterpret_cast<Stamps*>(buffer_->data()); }
 
@@ -123,6 +135,8 @@ class CudaProbe final : public DeviceProbe {
   bool watches_ = false;
   int64_t launches_before_ = 0;
   Event begin_, end_;
+  std::vector<std::unique_ptr<Event>> marks_;  // made as they are needed, and used again
+  size_t n_marks_ = 0;
 };
 
 }  // namespace

@@ -36,23 +36,6 @@ bool is_parallel(const BenchSubject& subject) {
   return has_drafter(subject) || subject.model->config().diffusion.has_value();
 }
 
-// One token a step: without the drafter, or by the same denoising algorithm at width 1.
-DecoderSpec plain_spec(const BenchSubject& subject) {
-  DecoderSpec spec;
-  spec.block = subject.drafted.block;
-  return spec;
-}
-
-// All prompts over and over, cut to `length` at the front, so that the end is the end of a prompt.
-std::vector<int32_t> long_prompt(const std::vector<std::vector<int32_t>>& prompts, int32_t length) {
-  std::vector<int32_t> ids;
-  for (size_t i = 0; ids.size() < static_cast<size_t>(length); ++i) {
-    const std::vector<int32_t>& next = prompts[i % prompts.size()];
-    ids.insert(ids.end(), next.begin(), next.end());
-  }
-  return {ids.end() - length, ids.end()};
-}
-
 StepSplit split_of(const StepBench& bench, const TimedCase& timed) {
   StepSplit split;
   const auto part = [&](int64_t StepTimes::*member) {
@@ -70,14 +53,6 @@ StepSplit split_of(const StepBench& bench, const TimedCase& timed) {
   if (!bench.times().empty())
     split.tokens = static_cast<double>(bench.tokens()) / static_cast<double>(bench.times().size());
   return split;
-}
-
-// The drafted spec at its whole block, whatever rows cost here.
-DecoderSpec whole_block(const BenchSubject& subject, int32_t width) {
-  DecoderSpec spec = subject.drafted;
-  spec.dflash.width = width;
-  spec.ngram = NgramUse::kNever;
-  return spec;
 }
 
 // Seconds of the last of a few runs with what comes before it, or of the first one where that says enough.
@@ -339,6 +314,28 @@ void check_options(const BenchSubject& subject, BenchOptions& options) {
 }
 
 }  // namespace
+
+DecoderSpec plain_spec(const BenchSubject& subject) {
+  DecoderSpec spec;
+  spec.block = subject.drafted.block;
+  return spec;
+}
+
+std::vector<int32_t> long_prompt(const std::vector<std::vector<int32_t>>& prompts, int32_t length) {
+  std::vector<int32_t> ids;
+  for (size_t i = 0; ids.size() < static_cast<size_t>(length); ++i) {
+    const std::vector<int32_t>& next = prompts[i % prompts.size()];
+    ids.insert(ids.end(), next.begin(), next.end());
+  }
+  return {ids.end() - length, ids.end()};
+}
+
+DecoderSpec whole_block(const BenchSubject& subject, int32_t width) {
+  DecoderSpec spec = subject.drafted;
+  spec.dflash.width = width;
+  spec.ngram = NgramUse::kNever;
+  return spec;
+}
 
 BenchResult run_bench(const BenchSubject& subject, const BenchOptions& options, const BenchProgress& progress) {
   BenchResult result;

@@ -107,6 +107,13 @@ struct BenchSubject {
   std::vector<std::vector<int32_t>> prompts;  ///< token ids, ready for an answer
 };
 
+/// One token a step: without the drafter, or by the same denoising algorithm at width 1.
+DecoderSpec plain_spec(const BenchSubject& subject);
+/// The drafted spec at its whole block, whatever rows cost here.
+DecoderSpec whole_block(const BenchSubject& subject, int32_t width);
+/// All prompts over and over, cut to `length` at the front, so that the end is the end of a prompt.
+std::vector<int32_t> long_prompt(const std::vector<std::vector<int32_t>>& prompts, int32_t length);
+
 using BenchProgress = std::function<void(const std::string& what, int64_t done, int64_t total)>;
 
 /// Throws Error("bench", ...) if the model's context is too short for the options, or an accept length is asked for

@@ -165,6 +165,14 @@ sys.exit(not 4.1 < found < 5.2 and f"{found} tokens a step")' "$work/bench.json"
   expect 1 "$ashlar" bench --drafter none --accept-length 2 --repeat 1
   err_has "--drafter FOLDER"
   expect 2 "$ashlar" bench --accept-length 2 --contexts 200
+
+  expect 0 "$ashlar" bench --kernels --repeat 3 --context 64 --json "$work/kernels.json"
+  out_has "draft pass"
+  out_has "between ops"
+  python3 -c 'import json, sys
+passes = json.load(open(sys.argv[1]))["kernels"]
+sys.exit(len(passes) != 4 or any(not 0 < one["ms_in_ops"] <= one["ms"] for one in passes))' "$work/kernels.json" || fail "ops do not add up"
+  expect 2 "$ashlar" bench --kernels --contexts 200
 }
 
 case_synth() {

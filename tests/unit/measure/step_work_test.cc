@@ -16,6 +16,8 @@ class KnownDevice final : public DeviceProbe {
   double multiply() override { return 0; }
   void watch() override { noted_ = {}; }
   DeviceWork work() override { return noted_; }
+  void mark() override {}
+  std::vector<double> take_marks() override { return {}; }
 
   void answer(int64_t steps) {
     ++answers;
