@@ -187,7 +187,8 @@ std::vector<std::string> devices_from(std::string_view first, int32_t n) {
   const auto [device, index] = find_device(first);
   if (n == 1) return {std::string(first)};
   if (!device.is_several) {
-    throw Error("device", "there is one " + std::string(device.name) + " device; several GPUs need --device cuda");
+    throw Error("device", "--gpus " + std::to_string(n) + " needs GPUs, and there is one " + std::string(device.name) +
+                              " device; several GPUs need --device cuda");
   }
   std::vector<std::string> names;
   for (int32_t i = 0; i < n; ++i) names.push_back(std::string(device.name) + ":" + std::to_string(index + i));

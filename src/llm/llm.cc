@@ -5,14 +5,14 @@
 #include "llm/options.h"
 #include "llm/run.h"
 #include "session/memory_plan.h"
+#include "session/with_room.h"
 #include "text/template/chat_messages.h"
 
 namespace ashlar {
 
 class Llm::Impl {
  public:
-  explicit Impl(const LlmOptions& options)
-      : session_(std::make_shared<Session>(session_options(options))), constraints_(session_) {
+  explicit Impl(const LlmOptions& options) : session_(with_room(session_options(options))), constraints_(session_) {
     session_->start();
   }
 

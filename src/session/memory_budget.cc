@@ -71,12 +71,14 @@ std::string free_memory(const AvailableMemory& available) {
 // screen.
 int64_t margin_of(int64_t available) { return std::clamp(available / 8, 32 * kMiB, 2048 * kMiB); }
 
-[[noreturn]] void fail(const MemoryNeeds& needs, int64_t rotary, const std::string& cache, int64_t margin,
-                       const AvailableMemory& available, const std::string& advice) {
-  throw Error("memory", "the model does not fit: it takes " + format_bytes(needs.weights) + " of weights, " +
-                            format_bytes(needs.workspace + rotary) + " of workspace and " + cache +
-                            (margin > 0 ? ", with " + format_bytes(margin) + " to spare" : "") + "; " +
-                            free_memory(available) + ". " + advice);
+[[noreturn]] void fail(const MemoryNeeds& needs, int64_t rotary, int64_t cache_bytes, const std::string& cache,
+                       int64_t margin, const AvailableMemory& available, const std::string& advice) {
+  const int64_t others = needs.weights + needs.workspace + rotary + margin;
+  throw NoRoom("the model does not fit: it takes " + format_bytes(needs.weights) + " of weights, " +
+                   format_bytes(needs.workspace + rotary) + " of workspace and " + cache +
+                   (margin > 0 ? ", with " + format_bytes(margin) + " to spare" : "") + "; " + free_memory(available) +
+                   ". " + advice,
+               others + std::min(cache_bytes, INT64_MAX - others), needs.weights, available);
 }
 
 // Of a step's rows where requests may ask for hidden states: from the forward, next to the drafter's, without gaps, and
@@ -145,8 +147,8 @@ MemoryBudget budget_memory(const MemorySituation& situation) {
                                 " are given; raise --kv-memory or lower --max-context");
     }
     if (available.known() && wishes.kv_bytes > available.bytes - needs.weights - needs.workspace - rotary(longest)) {
-      fail(needs, rotary(longest), format_bytes(wishes.kv_bytes) + " of KV cache (--kv-memory)", 0, available,
-           "Lower --kv-memory, or leave it out: the cache then takes what is left");
+      fail(needs, rotary(longest), wishes.kv_bytes, format_bytes(wishes.kv_bytes) + " of KV cache (--kv-memory)", 0,
+           available, "Lower --kv-memory, or leave it out: the cache then takes what is left");
     }
     return out;
   }
@@ -161,7 +163,7 @@ MemoryBudget budget_memory(const MemorySituation& situation) {
   if (!fits(longest)) {
     const int64_t least = wishes.positions_asked ? longest : std::min(longest, kMinContext);
     if (!fits(least)) {
-      fail(needs, rotary(least), cache_of(one_sequence(least), least), out.margin, available,
+      fail(needs, rotary(least), one_sequence(least), cache_of(one_sequence(least), least), out.margin, available,
            std::string(available.owner.empty() ? "Free memory or raise the limit, or take a smaller model"
                                                : "End other programs there, use --device cpu and the host's memory or "
                                                  "another GPU (--device cuda:1), or take a smaller model") +

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
+#include "base/error.h"
 #include "base/machine/available_memory.h"
 #include "decode/drafters.h"
 #include "engine/engine.h"
@@ -26,6 +28,17 @@ struct MemoryNeeds {
 /// themselves stay mapped while they are packed only, and count as page cache.
 MemoryNeeds memory_needs(const Ops& ops, const Checkpoint& target, const ModelConfig& config, const Checkpoint* drafter,
                          const DrafterFacts* facts, const EngineOptions& engine);
+
+/// Thrown where a model does not fit into the memory that is free.
+class NoRoom : public Error {
+ public:
+  NoRoom(const std::string& message, int64_t needed, int64_t weights, AvailableMemory available)
+      : Error("memory", message), needed(needed), weights(weights), available(std::move(available)) {}
+
+  int64_t needed;   ///< bytes of all, with the least that a cache needs
+  int64_t weights;  ///< of these, those of weights
+  AvailableMemory available;
+};
 
 /// What was asked for, and what the model could use.
 struct MemoryWishes {
@@ -57,9 +70,9 @@ struct MemoryBudget {
   std::string describe() const;
 };
 
-/// Throws Error("memory", ...) saying what is needed, what there is and what to do if the model does not fit, or if the
-/// cache that was asked for does not. Where nothing was asked for, cache and, if it must be, longest sequence become
-/// smaller instead.
+/// Throws NoRoom saying what is needed, what there is and what to do if the model does not fit, or if the cache that
+/// was asked for does not; Error("memory", ...) where one sequence does not fit into that cache. Where nothing was
+/// asked for, cache and, if it must be, longest sequence become smaller instead.
 MemoryBudget budget_memory(const MemorySituation& situation);
 
 /// Of a model and its drafter (null: none), with the memory that is available now to the device: its own, if it has

@@ -9,6 +9,7 @@
 #include "session/progress.h"
 #include "session/terminal.h"
 #include "session/weights_cache.h"
+#include "session/with_room.h"
 #include "text/tokenizer/model_tokens.h"
 
 namespace ashlar {
@@ -24,6 +25,7 @@ Session::Session(const SessionOptions& options)
                              "--dllm-block-size are for block-diffusion models");
   }
   DeviceOptions device = options_.device_options;
+  if (!options_.note.empty()) notes_.push_back(options_.note);
   const DeviceChoice chosen = choose_device(options_.device, device);
   options_.device = chosen.name;
   if (!chosen.note.empty()) notes_.push_back(chosen.note);
@@ -184,7 +186,7 @@ std::unique_ptr<Session> open_checked(const SessionOptions& options,
   std::unique_ptr<Session> session;
   {
     const Activity activity("loading the model");
-    session = std::make_unique<Session>(options);
+    session = with_room(options);
   }
   if (!options.quiet) {
     print_note(session->describe());

@@ -42,6 +42,7 @@ struct SessionOptions {
   std::function<std::unique_ptr<Ops>(Ops& device)> over_device;
   bool self_test = true;  ///< drafts and verifies a short text before the first request
   bool quiet = false;     ///< no notes on stderr
+  std::string note = {};  ///< the first of the session's notes; empty: none
 };
 
 /// A loaded model with its text side, and at most one engine at a time.

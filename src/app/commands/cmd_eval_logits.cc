@@ -9,6 +9,7 @@
 #include "measure/report/report_file.h"
 #include "session/output.h"
 #include "session/progress.h"
+#include "session/with_room.h"
 
 namespace ashlar {
 namespace {
@@ -23,7 +24,7 @@ std::unique_ptr<Session> load(const SessionOptions& options) {
   std::unique_ptr<Session> session;
   {
     const Activity activity("loading the model");
-    session = std::make_unique<Session>(options);
+    session = with_room(options);
   }
   if (session->is_block_diffusion()) {
     throw Error("eval",

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "io/durable_folder.h"
+#include "session/memory_plan.h"
 
 namespace ashlar {
 namespace {
@@ -47,6 +48,13 @@ std::filesystem::path IdleLearning::drafter_folder(const std::filesystem::path& 
   CalibrationOptions options;
   options.traffic = traffic;
   return options.folder();
+}
+
+std::string warning_about_room(const AvailableMemory& free, int64_t weight_bytes) {
+  if (free.owner.empty() || free.bytes >= weight_bytes) return {};
+  return "training in idle time takes the model's weights once more, " + format_bytes(weight_bytes) + ", and " +
+         format_bytes(free.bytes) + " of " + free.owner +
+         "'s memory are free: it will fail unless --kv-memory leaves room, or --device cpu serves";
 }
 
 IdleLearning::IdleLearning(Options options, Session& session, server::Service& service, const TrafficFiles& traffic,

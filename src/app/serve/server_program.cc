@@ -99,6 +99,7 @@ struct ServerProgram::Impl {
     options.session.engine.max_queue = 1 << 20;  // the service decides who may wait
     session = options.learn_idle ? open_learning() : open_session(options.session);
     if (!session->memory().empty()) log.write(LogLevel::kInfo, "memory: " + session->memory());
+    warn_of_shared_memory();
     start_learning();
     start_hidden_states();
     start_service();
@@ -107,6 +108,14 @@ struct ServerProgram::Impl {
       learning.emplace(IdleLearning::Options{options.learn, options.learn_program, options.learn_policy}, *session,
                        *service, *traffic, log);
     }
+  }
+
+  // A calibration is a process of its own, with the model's weights once more.
+  void warn_of_shared_memory() {
+    if (!options.learn_idle) return;
+    const std::string warning =
+        warning_about_room(session->ops().available_memory(), static_cast<int64_t>(session->model().weight_bytes()));
+    if (!warning.empty()) log.write(LogLevel::kWarn, warning);
   }
 
   // With the drafter that was learnt last, which may never have served; where it cannot, with the one before it.

@@ -42,7 +42,7 @@ case_train() {
   train 1 --data "$data" -o "$work/d" --evaluate
   err_has "is no drafter to evaluate"
   train 1 --data "$data" -o "$work/d" --gpus 2
-  err_has "there is one cpu device; several GPUs need --device cuda"
+  err_has "--gpus 2 needs GPUs, and there is one cpu device; several GPUs need --device cuda"
   printf 'stpes = 3\n' > "$work/train.toml"
   train 2 --data "$data" -o "$work/d" --config "$work/train.toml"
   err_has "did you mean steps?"

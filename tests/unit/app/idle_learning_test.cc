@@ -246,5 +246,14 @@ TEST_F(IdleLearningTest, StopsTheTrainingWhileRequestsRun) {
   EXPECT_TRUE(comes_to(false));
 }
 
+TEST(RoomToLearn, IsMissedInADevicesOwnMemoryAlone) {
+  AvailableMemory free;
+  free.bytes = 3 << 20;
+  EXPECT_EQ(warning_about_room(free, 4 << 20), "");
+  free.owner = "the GPU";
+  EXPECT_EQ(warning_about_room(free, 3 << 20), "");
+  EXPECT_THAT(warning_about_room(free, 4 << 20), HasSubstr("4.00 MiB, and 3.00 MiB of the GPU's memory are free"));
+}
+
 }  // namespace
 }  // namespace ashlar
