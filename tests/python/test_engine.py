@@ -389,8 +389,7 @@ class Mishaps(unittest.TestCase):
     def test_weights_of_the_drafter_change_no_token(self):
         plain = engines["plain"].generate(EQUATION, SHORT)
         for weights in ("exact", "int4"):
-            with ashlar.Engine(MODELS / "pebble-11m", MODELS / "pebble-11m-dflash", max_context=256,
-                               drafter_weights=weights) as engine:
+            with ashlar.Engine(MODELS / "pebble-11m", max_context=256, width=8, drafter_weights=weights) as engine:
                 answer = engine.generate(EQUATION, SHORT)
             self.assertEqual(answer.token_ids, plain.token_ids)
             self.assertGreater(answer.metrics.accepted, 0)

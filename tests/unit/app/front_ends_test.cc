@@ -91,6 +91,7 @@ TEST(FrontEnds, TheDeviceHearsOfTheWeightsOfTheDrafter) {
   }
   LlmParams params;
   params.max_tokens = 32;
+  params.ignore_eos = true;
   options.device = "cpu";
   std::vector<std::vector<int32_t>> answers;
   for (const char* weights : {"exact", "int8", "int4"}) {
