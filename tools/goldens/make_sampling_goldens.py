@@ -93,7 +93,7 @@ def make_case(name, overrides, generator):
     kept = torch.nonzero(torch.isfinite(scores))[:, 0].tolist()
     probabilities = torch.softmax(scores, -1)[kept].tolist()
     case["logits"] = [float(f"{x:.7g}") for x in logits]
-    case["adjusted"] = [float(f"{x:.9g}") for x in adjusted]
+    case["adjusted"] = [round(float(x), 6) for x in adjusted]  # compared to 1e-5
     case["kept"] = kept
     case["probabilities"] = [float(f"{p:.9g}") for p in probabilities]
     return case
