@@ -118,9 +118,8 @@ def variants():
 
 
 # What enters these drafters is what enters others, whose goldens say it.
-REPEATING = {"dflash_sliding", "dflash_noncausal_sliding", "dflash_bias", "speculators_anchor"}
-# Their context is of their own weights, but the target's rows that it is made of are what dflash_full has already.
-WITHOUT_FEATURES = {"dflash2", "speculators_dflash2", "dspark", "speculators_dspark", "dflash_scaled", "speculators"}
+REPEATING = {"dflash_sliding", "dflash_noncausal_sliding", "dflash_bias", "dflash_scaled", "dflash2", "dspark", "speculators",
+             "speculators_anchor", "speculators_dflash2", "speculators_dspark"}
 
 
 class Target:
@@ -479,8 +478,6 @@ def main():
         (folder / "goldens.json").write_text(json.dumps(about) + "\n")
         if name in REPEATING:
             out = {n: t for n, t in out.items() if not n.endswith((".features", ".context"))}
-        if name in WITHOUT_FEATURES:
-            out = {n: t for n, t in out.items() if not n.endswith(".features")}
         save_file({n: (t if t.is_floating_point() else t.to(torch.int32)).contiguous() for n, t in out.items()},
                   folder / "goldens.safetensors")
         for file in folder.iterdir():

@@ -359,7 +359,7 @@ def words_of(schema):
     return words
 
 
-def thinned(schemas, left_out=36):
+def thinned(schemas, left_out=48):
     """Without the largest schemas whose keywords, types, formats and patterns others have too: they take most of the bytes."""
     words = {id(golden): words_of(golden["schema"]) for golden in schemas}
     counts = collections.Counter(word for of_one in words.values() for word in of_one)

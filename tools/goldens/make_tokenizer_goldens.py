@@ -273,7 +273,7 @@ def decode_cases(tokenizer, rng):
             ids = source[rng.randrange(len(source)):] + ids[:2] + source
         texts = [tokenizer.decode(ids, skip_special_tokens=False), tokenizer.decode(ids, skip_special_tokens=True)]
         cases.append([ids, *texts[:1 if texts[0] == texts[1] else 2]])
-    return cases
+    return cases[:45]  # half of them, the random numbers of what follows being those of all
 
 
 def broken_utf8():
