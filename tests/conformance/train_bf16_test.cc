@@ -237,6 +237,14 @@ struct AttentionCase {
   bool causal = false;
 };
 
+// Blocks of a document of 131 tokens and of the one after it.
+std::vector<BlockContext> contexts_of(std::vector<int32_t> first, std::vector<int32_t> second) {
+  std::vector<BlockContext> out;
+  for (const int32_t n : first) out.push_back({0, n});
+  for (const int32_t n : second) out.push_back({131, n});
+  return out;
+}
+
 // The last rows of context belong to no block; documents share tiles of keys; blocks are no multiples of anything.
 TEST_P(TrainOpsInBf16, Attention) {
   const AttentionCase cases[] = {
@@ -248,6 +256,9 @@ TEST_P(TrainOpsInBf16, Attention) {
       {2, 1, 128, 70, 0, {{0, 1}, {0, 9}, {9, 64}}, 73, true},
       {8, 2, 128, 16, 0, {{0, 64}, {0, 200}, {0, 201}, {201, 128}}, 330},  // all rows see many keys together
       {6, 2, 64, 16, 20, {{0, 3}, {0, 100}, {100, 40}}, 141, true},
+      // More queries of few keys than a GPU goes through at once: it takes them in parts.
+      {8, 1, 64, 16, 0, contexts_of({3, 40, 64, 70, 90, 120, 130, 131}, {1, 20, 63, 64}), 200},
+      {8, 1, 128, 16, 33, contexts_of({3, 40, 64, 70, 90, 120, 130, 131}, {1, 20, 63, 64}), 200},
       {2, 1, 256, 4, 0, {{0, 40}}, 41},
       {4, 2, 256, 5, 24, {{0, 20}, {0, 40}}, 41, true},
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ten thousand sampled steps on a GPU: what was answered at the start is answered at the end, drafts are accepted as
-// often, and no memory is gone.
+// often, and the second half takes no memory: pools and graphs are made in the first.
 
 #include <chrono>
 #include <thread>
@@ -35,19 +35,17 @@ Wave answer_wave(Engine& engine, const std::vector<int32_t>& stop_ids, uint64_t 
 
 TEST_F(SoakOnGpu, TenThousandSampledStepsEndAsTheyBegan) {
   constexpr uint64_t kKinds = 4, kSteps = 10'000;
-  constexpr int64_t kOthers = int64_t{64} << 20;  // what other programs may take meanwhile
+  constexpr int64_t kOthers = int64_t{8} << 20;  // what other programs may take meanwhile
   const auto model = Model::load(*ops_, models_folder() / "pebble-11m", suite::kLongest);
   Configuration configuration;
   configuration.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {16, 0, 1, DenoiseSchedule::kCosine, 0}};
   const auto engine = open_engine(*ops_, *model, configuration, suite::kLongest);
   std::vector<Wave> first;
   for (uint64_t kind = 0; kind < kKinds; ++kind) first.push_back(answer_wave(*engine, model->config().stop_ids, kind));
-  // Once more, so that graphs and pools are made.
-  for (uint64_t kind = 0; kind < kKinds; ++kind) answer_wave(*engine, model->config().stop_ids, kind);
-  const int64_t before = ops_->available_memory().bytes;
-  int64_t waves = 0, mismatches = 0;
+  int64_t before = 0, waves = 0, mismatches = 0;
   Wave last;
   while (engine->counters().steps < kSteps) {
+    if (before == 0 && engine->counters().steps > kSteps / 2) before = ops_->available_memory().bytes;
     const uint64_t kind = static_cast<uint64_t>(waves++) % kKinds;
     last = answer_wave(*engine, model->config().stop_ids, kind);
     mismatches += last.tokens == first[kind].tokens ? 0 : 1;
@@ -66,9 +64,10 @@ TEST_F(SoakOnGpu, TenThousandSampledStepsEndAsTheyBegan) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   EXPECT_LE(gone, kOthers);
-  std::printf("%llu sampled steps, %lld waves of answers: the same tokens; %lld KiB of the GPU's memory are gone\n",
-              static_cast<unsigned long long>(engine->counters().steps), static_cast<long long>(waves),
-              static_cast<long long>(gone >> 10));
+  std::printf(
+      "%llu sampled steps, %lld waves of answers: %lld with other tokens; %lld KiB of the GPU's memory are gone\n",
+      static_cast<unsigned long long>(engine->counters().steps), static_cast<long long>(waves),
+      static_cast<long long>(mismatches), static_cast<long long>(gone >> 10));
 }
 
 }  // namespace

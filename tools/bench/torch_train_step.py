@@ -110,11 +110,13 @@ def main():
     used = labelled.nonzero().flatten()
     inputs = head[torch.where(of_block == 0, ids[at], c["dflash_config"]["mask_token_id"])].float()
     optimizer = torch.optim.AdamW(model.parameters(), 6e-4, (0.9, 0.95), weight_decay=0.0, fused=True)
-    compiled, loss_of = torch.compile(model), torch.compile(weighted_loss)
+    for layer in model.layers:
+        layer.compile()  # one after the other: they share their code, and compile once
+    loss_of = torch.compile(weighted_loss)
 
     def step():
         with torch.autocast(gpu, torch.bfloat16):
-            rows = compiled(inputs, aux_hidden, angles, mask).bfloat16()[used]
+            rows = model(inputs, aux_hidden, angles, mask).bfloat16()[used]
             loss = sum(checkpoint(loss_of, rows[i:i + HEAD_ROWS], head, targets[used[i:i + HEAD_ROWS]], weights[used[i:i + HEAD_ROWS]],
                                   use_reentrant=False) for i in range(0, len(used), HEAD_ROWS))
         loss.backward()

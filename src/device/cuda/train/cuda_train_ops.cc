@@ -123,6 +123,7 @@ class CudaTrainOps final : public TrainOps {
     TrainAttention call = attention_call(q, k, v, layout, out, log_sums);
     call.d_out = rows_of(d_out), call.d_q = rows_of(d_q), call.d_k = rows_of(d_k), call.d_v = rows_of(d_v);
     call.means = floats(means_, int64_t{q.rows} * layout.heads);
+    if (const int64_t sums = partial_sums_of(call); sums > 0) call.partial_sums = floats(partials_, sums);
     train_attention_gradient(stream(), call);
     check_launch("attention_gradient");
   }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Backward of the blocks' attention on the tensor cores, by the formulas of block_attention_gradient.cu. A block of
-// threads has rows of queries and goes through their keys, or has keys and goes through the queries that may see them:
+// threads has rows of queries and goes through their keys, or has keys and goes through the queries that may see them,
+// or, of a context's keys, through a part of those queries, where there would be too few blocks of threads for a GPU:
 // every sum has one owner and a fixed order.
+
+#include <algorithm>
 
 #include "device/cuda/once_per_device.h"
 #include "tile_attention.cuh"
@@ -83,6 +86,16 @@ constexpr int kOwnKeys = 16 * kWarps;
 /// Queries in shared memory at once.
 constexpr int kQueries = 64;
 
+/// Parts of the queries of a tile of a context's keys: by the shapes alone, so that sums keep their order.
+int32_t parts_of(const TrainAttention& call) {
+  constexpr int64_t kBlocksOfThreads = 1024;  // twice what a GPU of 132 multiprocessors runs at once
+  constexpr int64_t kMinBatches = 8, kMaxParts = 16;
+  const int64_t tiles = int64_t{blocks_for(call.context_rows, kOwnKeys)} * call.kv_heads;
+  const int64_t batches = int64_t{call.n_blocks} * call.block * (call.heads / call.kv_heads) / kQueries;
+  const int64_t wanted = (kBlocksOfThreads + tiles - 1) / std::max<int64_t>(tiles, 1);
+  return static_cast<int32_t>(std::clamp<int64_t>(std::min(wanted, batches / kMinBatches), 1, kMaxParts));
+}
+
 /// What a row of queries sees.
 struct Query {
   int32_t first, n;  ///< of the block's context
@@ -117,7 +130,7 @@ __device__ __forceinline__ void find_blocks(const TrainAttention& call, int64_t 
 }
 
 template <int kDim>
-__global__ void __launch_bounds__(32 * kWarps) key_kernel(TrainAttention call, float scale) {
+__global__ void __launch_bounds__(32 * kWarps) key_kernel(TrainAttention call, float scale, int32_t parts) {
   static_assert(kQueries == kKeys);
   extern __shared__ __align__(16) __nv_bfloat16 staged[];  // queries and gradients of outputs, as kStagedBytes
   __shared__ Query queries[2][kQueries];
@@ -126,8 +139,10 @@ __global__ void __launch_bounds__(32 * kWarps) key_kernel(TrainAttention call, f
   const auto kv_head = static_cast<int32_t>(blockIdx.y);
   const int32_t group = call.heads / call.kv_heads;
   const int32_t context_tiles = (call.context_rows + kOwnKeys - 1) / kOwnKeys;
-  const auto tile = static_cast<int32_t>(blockIdx.x);
-  const bool of_context = tile < context_tiles;
+  const bool of_context = static_cast<int32_t>(blockIdx.x) < context_tiles * parts;
+  const int32_t tile =
+      static_cast<int32_t>(blockIdx.x) / (of_context ? parts : 1) - (of_context ? 0 : context_tiles * (parts - 1));
+  const int32_t part = of_context ? static_cast<int32_t>(blockIdx.x) % parts : 0;
   const int64_t all = call.context_rows + int64_t{call.n_blocks} * call.block;
   const int64_t first =
       of_context ? int64_t{tile} * kOwnKeys : call.context_rows + int64_t{tile - context_tiles} * kOwnKeys;
@@ -158,7 +173,9 @@ __global__ void __launch_bounds__(32 * kWarps) key_kernel(TrainAttention call, f
   find_blocks(call, first, n, of_context, range);
   const int32_t rows_of_block = group * call.block;
   const int64_t count = range[1] > range[0] ? int64_t{range[1] - range[0]} * rows_of_block : 0;
-  const auto batches = static_cast<int32_t>((count + kQueries - 1) / kQueries);
+  const int64_t all_batches = (count + kQueries - 1) / kQueries;
+  const auto first_batch = static_cast<int32_t>(of_context ? all_batches * part / parts : 0);
+  const auto batches = static_cast<int32_t>(of_context ? all_batches * (part + 1) / parts : all_batches);
   // Of this thread's query of a batch: all but what the passes before have left.
   const auto query_at = [&](int32_t batch, int32_t& head) {
     const int64_t i = int64_t{batch} * kQueries + threadIdx.x;
@@ -240,8 +257,8 @@ __global__ void __launch_bounds__(32 * kWarps) key_kernel(TrainAttention call, f
   Query query = {};
   int32_t head = 0;
   bool is_whole = false;
-  if (batches > 0) is_whole = fetch(0, query, head);
-  for (int32_t batch = 0; batch < batches; ++batch) {
+  if (batches > first_batch) is_whole = fetch(first_batch, query, head);
+  for (int32_t batch = first_batch; batch < batches; ++batch) {
     if (threadIdx.x < kQueries) queries[batch % 2][threadIdx.x] = query;
     wait_for_copies();
     __syncthreads();  // this batch is there, and all warps are done with the other stage
@@ -262,9 +279,36 @@ __global__ void __launch_bounds__(32 * kWarps) key_kernel(TrainAttention call, f
 #pragma unroll
     for (int column = 0; column < kDim / 8; ++column) {
       const int32_t c = kv_head * kDim + column * 8 + 2 * quad;
+      if (of_context && parts > 1) {
+        const int64_t width = int64_t{call.kv_heads} * kDim;
+        float* const sums = call.partial_sums + (int64_t{part} * call.context_rows + own[side]) * 2 * width + c;
+        *reinterpret_cast<float2*>(sums) = {d_k[column][2 * side], d_k[column][2 * side + 1]};
+        *reinterpret_cast<float2*>(sums + width) = {d_v[column][2 * side], d_v[column][2 * side + 1]};
+        continue;
+      }
       store_pair(call.d_k, own[side], c, d_k[column][2 * side], d_k[column][2 * side + 1]);
       store_pair(call.d_v, own[side], c, d_v[column][2 * side], d_v[column][2 * side + 1]);
     }
+  }
+}
+
+// Adds the parts up, a pair of columns a thread: those of d_k of a row, then those of d_v.
+__global__ void sum_kernel(TrainAttention call, int32_t parts) {
+  const int32_t width = call.kv_heads * call.head_dim;
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t row = i / width;
+  if (row >= call.context_rows) return;
+  const auto c = static_cast<int32_t>(i % width) * 2;
+  float2 sum = {0, 0};
+  for (int32_t part = 0; part < parts; ++part) {
+    const float2 more =
+        *reinterpret_cast<const float2*>(call.partial_sums + (int64_t{part} * call.context_rows + row) * 2 * width + c);
+    sum.x += more.x, sum.y += more.y;
+  }
+  if (c < width) {
+    store_pair(call.d_k, row, c, sum.x, sum.y);
+  } else {
+    store_pair(call.d_v, row, c - width, sum.x, sum.y);
   }
 }
 
@@ -277,12 +321,17 @@ void launch(cudaStream_t stream, const TrainAttention& call) {
     const Shape shape = shape_of(call);
     query_kernel<kDim><<<shape.grid, shape.threads, kStagedBytes<kDim>, stream>>>(call, scale);
   }
-  const unsigned tiles =
-      blocks_for(call.context_rows, kOwnKeys) + blocks_for(int64_t{call.n_blocks} * call.block, kOwnKeys);
+  const int32_t parts = parts_of(call);
+  const unsigned tiles = blocks_for(call.context_rows, kOwnKeys) * static_cast<unsigned>(parts) +
+                         blocks_for(int64_t{call.n_blocks} * call.block, kOwnKeys);
   static OncePerDevice keys_allowed;
   allow_shared_bytes(keys_allowed, key_kernel<kDim>, kStagedBytes<kDim>);
   const dim3 grid(tiles, static_cast<unsigned>(call.kv_heads));
-  key_kernel<kDim><<<grid, 32 * kWarps, kStagedBytes<kDim>, stream>>>(call, scale);
+  key_kernel<kDim><<<grid, 32 * kWarps, kStagedBytes<kDim>, stream>>>(call, scale, parts);
+  if (parts == 1) return;
+  constexpr unsigned kThreads = 256;
+  const int64_t pairs = int64_t{call.context_rows} * call.kv_heads * kDim;
+  sum_kernel<<<blocks_for(pairs, kThreads), kThreads, 0, stream>>>(call, parts);
 }
 
 }  // namespace
@@ -292,3 +341,13 @@ void backward(cudaStream_t stream, const TrainAttention& call) {
 }
 
 }  // namespace ashlar::cuda::tile_attention
+
+namespace ashlar::cuda {
+
+int64_t partial_sums_of(const TrainAttention& call) {
+  if (!tile_attention::takes_gradients(call)) return 0;
+  const int32_t parts = tile_attention::parts_of(call);
+  return parts == 1 ? 0 : int64_t{parts} * call.context_rows * 2 * call.kv_heads * call.head_dim;
+}
+
+}  // namespace ashlar::cuda

@@ -60,7 +60,11 @@ struct TrainAttention {
   Matrix q, k, v, out, log_sums;
   Matrix d_out, d_q, d_k, d_v;
   float* means = nullptr;  ///< scratch [block rows, heads]: the products d_out out
+  /// Scratch of partial_sums_of(): sums of each part of the queries, [parts, context rows, 2, kv_heads, head_dim].
+  float* partial_sums = nullptr;
 };
+/// Numbers of `partial_sums`; 0: none are needed.
+int64_t partial_sums_of(const TrainAttention& call);
 /// Widest head that the kernels have registers for.
 inline constexpr int32_t kMaxTrainHead = 256;
 void train_attention(cudaStream_t stream, const TrainAttention& call);
