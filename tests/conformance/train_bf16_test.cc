@@ -257,8 +257,9 @@ TEST_P(TrainOpsInBf16, Attention) {
       {8, 2, 128, 16, 0, {{0, 64}, {0, 200}, {0, 201}, {201, 128}}, 330},  // all rows see many keys together
       {6, 2, 64, 16, 20, {{0, 3}, {0, 100}, {100, 40}}, 141, true},
       // More queries of few keys than a GPU goes through at once: it takes them in parts.
-      {8, 1, 64, 16, 0, contexts_of({3, 40, 64, 70, 90, 120, 130, 131}, {1, 20, 63, 64}), 200},
-      {8, 1, 128, 16, 33, contexts_of({3, 40, 64, 70, 90, 120, 130, 131}, {1, 20, 63, 64}), 200},
+      {8, 1, 64, 16, 0, contexts_of({3, 9, 40, 64, 70, 90, 120, 130, 131}, {1, 20, 63, 64}), 200},
+      {8, 1, 128, 16, 33, contexts_of({3, 9, 40, 64, 70, 90, 120, 130, 131}, {1, 20, 63, 64}), 200},
+      {8, 1, 64, 16, 0, std::vector<BlockContext>(16, BlockContext{0, 0}), 0},  // and where there is nothing before
       {2, 1, 256, 4, 0, {{0, 40}}, 41},
       {4, 2, 256, 5, 24, {{0, 20}, {0, 40}}, 41, true},
   };

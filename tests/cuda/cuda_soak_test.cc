@@ -57,6 +57,7 @@ TEST_F(SoakOnGpu, TenThousandSampledStepsEndAsTheyBegan) {
   }
   EXPECT_EQ(mismatches, 0);
   EXPECT_GT(last.accepted, 0);
+  ASSERT_GT(before, 0);
   int64_t gone = 0;
   for (int look = 0; look < 100; ++look) {
     gone = before - ops_->available_memory().bytes;

@@ -4,7 +4,6 @@
 #include <bit>
 #include <boost/crc.hpp>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -54,10 +53,6 @@ uint32_t masked_checksum(std::string_view bytes) {
   return std::rotr(static_cast<uint32_t>(crc.checksum()), 15) + 0xA282EAD8U;
 }
 
-double seconds_since_1970() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 std::string event_bytes(double wall_time, int64_t step, std::span<const Scalar> scalars) {
@@ -85,13 +80,19 @@ std::string record_of(std::string_view bytes) {
   return record;
 }
 
-EventFile::EventFile(std::filesystem::path path) : path_(std::move(path)), file_(path_, std::ios::binary) {
-  write(0, {});
+EventFile::EventFile(std::filesystem::path path, double wall_time) : path_(std::move(path)) {
+  errno = 0;
+  file_.open(path_, std::ios::binary);
+  append(event_bytes(wall_time, 0, {}));
 }
 
-void EventFile::write(int64_t step, std::span<const Scalar> scalars) {
+void EventFile::write(double wall_time, int64_t step, std::span<const Scalar> scalars) {
   errno = 0;
-  file_ << record_of(event_bytes(seconds_since_1970(), step, scalars)) << std::flush;
+  append(event_bytes(wall_time, step, scalars));
+}
+
+void EventFile::append(const std::string& event) {
+  if (file_) file_ << record_of(event) << std::flush;
   if (!file_) throw Error("file", path_.string() + ": cannot be written: " + std::strerror(errno));
 }
 

@@ -27,15 +27,17 @@ std::string record_of(std::string_view bytes);
 
 class EventFile {
  public:
-  /// Begins the file anew. TensorBoard looks for names with "tfevents" in them. Throws Error("file", ...) if it cannot
-  /// be written.
-  explicit EventFile(std::filesystem::path path);
+  /// Begins the file anew, at `wall_time`. TensorBoard looks for names with "tfevents" in them. Throws Error("file",
+  /// ...) if it cannot be written.
+  EventFile(std::filesystem::path path, double wall_time);
 
   /// Appends a step's numbers, so that a TensorBoard that runs sees them. Throws Error("file", ...) if the disk is
   /// full.
-  void write(int64_t step, std::span<const Scalar> scalars);
+  void write(double wall_time, int64_t step, std::span<const Scalar> scalars);
 
  private:
+  void append(const std::string& event);
+
   std::filesystem::path path_;
   std::ofstream file_;
 };

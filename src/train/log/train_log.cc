@@ -2,6 +2,7 @@
 #include "train/log/train_log.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -49,24 +50,42 @@ std::vector<Scalar> scalars_of(const Json& line) {
   return scalars;
 }
 
+double seconds_of(const Json& line) {
+  const Json seconds = line.value("seconds", Json());
+  return seconds.is_number() ? seconds.get<double>() : 0;
+}
+
 }  // namespace
 
-TrainLog::TrainLog(const std::filesystem::path& path, int64_t steps)
-    : path_(path), events_(path.parent_path() / kEvents) {
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+TrainLog::TrainLog(const std::filesystem::path& path, int64_t steps, std::function<double()> clock)
+    : path_(path), clock_(std::move(clock)) {
+  const std::vector<Json> kept = kept_lines(path, steps);
   std::string text;
-  for (const Json& line : kept_lines(path, steps)) {
+  double time = clock_();  // when the first of them began, if they had followed one another up to now
+  for (const Json& line : kept) {
     text += line.dump() + "\n";
-    events_.write(line["step"].get<int64_t>(), scalars_of(line));
+    time -= seconds_of(line);
   }
   write_durably(path, text);
+  errno = 0;
   file_.open(path, std::ios::app);
+  if (!file_) throw Error("file", path_.string() + ": cannot be written: " + std::strerror(errno));
+  events_.emplace(path.parent_path() / kEvents, time);
+  for (const Json& line : kept) {
+    time += seconds_of(line);
+    events_->write(time, line["step"].get<int64_t>(), scalars_of(line));
+  }
 }
 
 void TrainLog::write(const Json& line) {
   errno = 0;
   file_ << line.dump() << "\n" << std::flush;
   if (!file_) throw Error("file", path_.string() + ": cannot be written: " + std::strerror(errno));
-  events_.write(line["step"].get<int64_t>(), scalars_of(line));
+  events_->write(clock_(), line["step"].get<int64_t>(), scalars_of(line));
 }
 
 }  // namespace ashlar

@@ -11,7 +11,6 @@
 #include "io/mapped_file.h"
 #include "train/data/fingerprint.h"
 #include "train/export/drafter_folder.h"
-#include "train/log/train_log.h"
 #include "train/replicas/batch_split.h"
 
 namespace ashlar {

@@ -139,22 +139,46 @@ TEST(TrainLog, GoesOnAfterTheLinesOfTheStepsThatCount) {
   EXPECT_EQ(lines_of(path).size(), 0u);
 }
 
-// TensorBoard's file has the numbers of the lines that are kept, and of no others.
+// TensorBoard's file has the numbers of the lines that are kept, and of no others; of kept steps the times that they
+// took.
 TEST(TrainLog, EventsAreThoseOfTheLines) {
   const TempFolder folder;
-  const auto size_after = [&](const char* name, int first, int last, int64_t kept) {
-    std::filesystem::create_directories(folder / name);
-    TrainLog log(folder / name / "log", kept);
-    for (int step = first; step <= last; ++step) {
-      log.write({{"step", step}, {"loss", step == 2 ? Json() : Json(1.5)}, {"position_accuracy", {0.5, 0.25}}});
-    }
-    return std::filesystem::file_size(folder / name / TrainLog::kEvents);
+  const auto line_of = [](int step) {
+    return Json{{"step", step},
+                {"loss", step == 2 ? Json() : Json(step * 0.5)},
+                {"tokens", 12},
+                {"seconds", 4},
+                {"position_accuracy", {0.5, step * 0.125}}};
   };
-  const auto whole = size_after("whole", 1, 4, 0);
-  size_after("killed", 1, 5, 0);
-  EXPECT_EQ(size_after("killed", 4, 4, 3), whole);
-  // Two records of 16 bytes: the version, and 9 bytes of time, 2 of the step, 2 of the summary, its numbers.
-  EXPECT_EQ(size_after("one", 1, 1, 0), 16 + 24 + 16 + 9 + 2 + 2 + (2 + 6 + 5) + 2 * (2 + 2 + 26 + 5));
+  {
+    TrainLog log(folder / "log", 0, [] { return 50.0; });
+    for (int step = 1; step <= 5; ++step) log.write(line_of(step));
+  }
+  {
+    TrainLog log(folder / "log", 3, [] { return 1000.0; });
+    log.write(line_of(4));
+  }
+  std::string expected = record_of(event_bytes(988, 0, {}));
+  for (int step = 1; step <= 4; ++step) {
+    std::vector<Scalar> scalars;
+    if (step != 2) scalars.push_back({"loss", static_cast<float>(step) * 0.5F});
+    scalars.push_back({"tokens_per_second", 3});
+    scalars.push_back({"position_accuracy/draft 01", 0.5F});
+    scalars.push_back({"position_accuracy/draft 02", static_cast<float>(step) * 0.125F});
+    expected += record_of(event_bytes(step == 4 ? 1000 : 988 + 4 * step, step, scalars));
+  }
+  EXPECT_EQ(read_text_file(folder / TrainLog::kEvents, 1 << 20), expected);
+}
+
+TEST(TrainLog, SaysWhichFileCannotBeWrittenAndWhy) {
+  const TempFolder folder;
+  std::filesystem::create_directories(folder / TrainLog::kEvents);
+  try {
+    TrainLog(folder / "log", 0);
+    FAIL() << "a folder was written as a file";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(std::string(TrainLog::kEvents) + ": cannot be written: Is a directory"));
+  }
 }
 
 }  // namespace

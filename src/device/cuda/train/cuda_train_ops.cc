@@ -360,6 +360,10 @@ class CudaTrainOps final : public TrainOps {
     call.block = layout.block, call.n_blocks = static_cast<int32_t>(layout.blocks.size());
     call.context_rows = layout.context_rows, call.window = layout.window, call.causal = layout.causal;
     call.blocks = blocks;
+    for (size_t i = 0, begin = 0; i < layout.blocks.size(); ++i) {
+      if (layout.blocks[i].first != layout.blocks[begin].first) begin = i;
+      call.max_blocks = std::max(call.max_blocks, static_cast<int32_t>(i - begin) + 1);
+    }
     call.q = rows_of(q), call.k = rows_of(k), call.v = rows_of(v);
     call.out = rows_of(out), call.log_sums = rows_of(log_sums);
     return call;

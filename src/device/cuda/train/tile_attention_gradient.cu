@@ -91,8 +91,9 @@ int32_t parts_of(const TrainAttention& call) {
   constexpr int64_t kBlocksOfThreads = 1024;  // twice what a GPU of 132 multiprocessors runs at once
   constexpr int64_t kMinBatches = 8, kMaxParts = 16;
   const int64_t tiles = int64_t{blocks_for(call.context_rows, kOwnKeys)} * call.kv_heads;
-  const int64_t batches = int64_t{call.n_blocks} * call.block * (call.heads / call.kv_heads) / kQueries;
-  const int64_t wanted = (kBlocksOfThreads + tiles - 1) / std::max<int64_t>(tiles, 1);
+  if (tiles == 0) return 1;
+  const int64_t batches = int64_t{call.max_blocks} * call.block * (call.heads / call.kv_heads) / kQueries;
+  const int64_t wanted = (kBlocksOfThreads + tiles - 1) / tiles;
   return static_cast<int32_t>(std::clamp<int64_t>(std::min(wanted, batches / kMinBatches), 1, kMaxParts));
 }
 

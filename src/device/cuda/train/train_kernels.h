@@ -55,6 +55,7 @@ struct TrainBlock {
 struct TrainAttention {
   int32_t heads = 0, kv_heads = 0, head_dim = 0;
   int32_t block = 0, n_blocks = 0, context_rows = 0, window = 0;
+  int32_t max_blocks = 0;  ///< of one document
   bool causal = false;
   const TrainBlock* blocks = nullptr;
   Matrix q, k, v, out, log_sums;
