@@ -148,6 +148,7 @@ TrainReport DrafterTrainer::State::run(std::span<const TrainDocument> batch, All
   // In pieces, so that memory does not grow with the batch. A document is never split.
   const auto blocks_at_once = static_cast<size_t>(ops_.pieces().blocks);
   tensors().refresh_factors();
+  pass().refresh();
   if (differentiates) ops_.clear(tensors().gradients(), tensors().size());
   // Each document where its hidden states are; what it weighs is a matter of all of them.
   const auto blocks_here = [&](size_t i) { return batch[i].is_elsewhere() ? size_t{0} : anchors[i].size(); };

@@ -23,6 +23,9 @@ class DrafterPass final : public BlockPass {
   DrafterPass(TrainOps& ops, const TrainShape& shape, const DrafterParameters& parameters, const FrozenTables& frozen,
               std::optional<DistributionLoss> distribution, double rating_weight = 1);
 
+  void refresh() override {
+    if (markov_) markov_->refresh_joined_head();
+  }
   BlockLosses forward(const BlockBatch& batch, bool differentiates) override;
   void backward(const BlockBatch& batch, std::span<const float> weights, std::span<const float> chosen) override;
   size_t bytes(int32_t context_rows, int32_t block_rows) const override;

@@ -27,8 +27,10 @@ class MarkovPass {
   /// Of the head with the outputs next to it, a copy.
   size_t head_bytes() const;
 
-  /// [head W2] with W2 as it is now: [vocab, hidden + rank].
-  Tensor joined_head();
+  /// To be called where W2 has changed: a copy of it, once for all pieces of a step.
+  void refresh_joined_head();
+  /// [head W2]: [vocab, hidden + rank].
+  Tensor joined_head() const { return joined_; }
   /// Fills the columns of rows [label rows, hidden + rank] that come after their hidden states with the codes of the
   /// tokens `before`, in device memory; or of rows of the target, whose logits have no part of W2, with zeros.
   void add_codes(Tensor rows, const int32_t* before);
@@ -54,12 +56,12 @@ class MarkovPass {
   const MarkovParameters& parameters_;
   const Tensor head_;
   const double rating_weight_;
-  std::unique_ptr<Buffer> memory_;  // of joined_; null: not copied yet
+  std::unique_ptr<Buffer> memory_;  // of joined_; null: the head is not copied yet
   Tensor joined_;                   // [vocab, hidden + rank]
   Tensor weights_;                  // [1, label rows]
   Tensor places_;                   // [1, label rows]: of 4 bytes each, 0, 1, 2, ...
   Tensor weighted_;                 // [label rows, rank]: codes times weights
-  Tensor ratings_;                  // [label rows, 1]: before the sigmoid, then gradients to these
+  Tensor ratings_;                  // [label rows + 1, 1]: before bias and sigmoid, then the bias; or their gradients
   Tensor sum_;                      // [1, 1]
   std::vector<float> d_ratings_;    // of each row's own loss
 };

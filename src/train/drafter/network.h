@@ -33,6 +33,8 @@ class BlockPass {
   BlockPass& operator=(const BlockPass&) = delete;
   virtual ~BlockPass() = default;
 
+  /// To be called where the tensors' factors have changed since the last forward().
+  virtual void refresh() {}
   /// Valid until the next call. `differentiates`: backward() will follow.
   virtual BlockLosses forward(const BlockBatch& batch, bool differentiates) = 0;
   /// Adds to the tensors' gradients those of the sum of the losses, each times its weight. `chosen`: the weights of
