@@ -105,7 +105,7 @@ enum class PositionWeights : uint8_t {
   kDpace,  ///< slot k counts what it adds to the expected acceptance; losses are divided by the number of blocks
 };
 
-/// What moves matrices; norms, convolutions' own weights and tables of codes are always AdamW's.
+/// What moves matrices; norms, convolutions' own weights, tables of codes and what rates drafts are always AdamW's.
 enum class MatrixOptimiser : uint8_t { kAdamW, kMuon };
 
 struct TrainSettings {
@@ -167,6 +167,7 @@ struct TrainParameter {
   bool is_table = false;      ///< rows of tokens, of which a step sees some
   bool is_of_head = false;    ///< of convolutions or a head, without which a drafter is one of the plain backbone
   bool is_from_one = false;   ///< folders hold what the values have more than one
+  bool is_optional = false;   ///< a folder may lack it, which means 0
 };
 
 struct FrozenTables;

@@ -58,7 +58,9 @@ std::vector<TrainedTensors::Entry> DrafterParameters::entries(const TrainShape& 
     add("markov_head.markov_w2.weight", of_head({shape.vocab, rank}, Start::kZero, true), markov.outputs);
     if (rated > 0) {
       add("confidence_head.proj.weight", of_head({1, rated}, Start::kZero), markov.rating);
-      add("confidence_head.proj.bias", of_head({1}, Start::kZero), markov.rating_bias);
+      Form bias = of_head({1}, Start::kZero);
+      bias.is_optional = true;
+      add("confidence_head.proj.bias", std::move(bias), markov.rating_bias);
     }
   }
   return all;

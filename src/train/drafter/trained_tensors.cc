@@ -65,7 +65,8 @@ void TrainedTensors::place(std::span<const Entry> entries) {
                      {v() + at, count},
                      form.is_table,
                      form.is_of_head,
-                     form.is_from_one});
+                     form.is_from_one,
+                     form.is_optional});
     starts_.push_back(form.start);
     at += padded_size(form.size());
   }

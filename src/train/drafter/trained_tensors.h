@@ -47,6 +47,7 @@ class TrainedTensors {
     bool is_table = false;
     bool is_of_head = false;
     bool is_from_one = false;
+    bool is_optional = false;
 
     int64_t cols() const { return shape.back(); }
     int64_t size() const { return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()); }

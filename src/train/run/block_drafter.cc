@@ -18,6 +18,14 @@ TrainShape train_shape(const DflashConfig& drafter) {
   return shape;
 }
 
+namespace {
+
+/// Of the decay of weights by position in the published recipes of heads whose drafts follow from the one before
+/// (DSpark: DeepSpec, speculators); others have 7.
+constexpr double kMarkovGamma = 4;
+
+}  // namespace
+
 TrainedDrafter block_drafter(const DflashConfig& drafter) {
   TrainedDrafter out;
   out.summary = drafter.head + ", " + std::to_string(drafter.stack.n_layers) + " layers";
@@ -25,6 +33,7 @@ TrainedDrafter block_drafter(const DflashConfig& drafter) {
   out.aux_layers = drafter.aux_layers;
   out.shape = train_shape(drafter);
   out.make_network = make_block_network;
+  if (drafter.markov) out.gamma = kMarkovGamma;
   out.settings = zlab_config(drafter);
   out.exported = [drafter](DrafterForm form, const Model& target, const TrainShape& /*shape*/) {
     return export_as(form, drafter, target);

@@ -95,7 +95,7 @@ void check_trainable(const DflashConfig& drafter) {
   if (std::ranges::find(heads, drafter.head) == heads.end()) fail("has the head '" + drafter.head + "'");
   if (drafter.markov && drafter.markov->gated) fail("has a gate on what the token before a position adds");
   if (drafter.own_vocabulary) fail("has a vocabulary of its own");
-  if (drafter.sample_from_anchor) fail("predicts the next position from each slot");
+  if (drafter.sample_from_anchor) fail("has sample_from_anchor: each slot predicts the next position");
   if (drafter.embedding_scale != 1.0F || drafter.output_multiplier != 1.0F || drafter.softcap != 0.0F) {
     fail("scales its embeddings or logits");
   }

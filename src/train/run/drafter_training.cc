@@ -58,6 +58,10 @@ class NetworkTrainer final : public Trainer {
                                " caps its logits, so its distributions are not learnt here; expected "
                                "--loss ce");
     }
+    if (options.selector_weight != TrainOptions{}.selector_weight && !drafter.shape.selector) {
+      throw Error("train", "--selector-weight means nothing to a drafter without a selector (" + drafter.summary +
+                               "); leave it out, here and in a --config file");
+    }
     TrainShape shape = drafter.shape;
     shape.target_multiplier = config.logit_scale;
     if (shape.own_layer) shape.own_layer->target_norm = norm_of(target);

@@ -115,6 +115,10 @@ void load_drafter_weights(const std::filesystem::path& folder, std::span<const T
       tensors, [&](const TrainParameter& tensor) { return tensor.is_of_head && find(tensor.name) != nullptr; });
   for (const TrainParameter& tensor : tensors) {
     if (tensor.is_of_head && !has_head) continue;
+    if (tensor.is_optional && find(tensor.name) == nullptr) {
+      std::ranges::fill(tensor.values, 0.0F);
+      continue;
+    }
     const StoredTensor& from = stored(folder, find, tensor.name, tensor.shape);
     const std::optional<Scheme> scheme = find_scheme(from.dtype);
     if (!scheme) fail_state(folder, tensor.name + " is " + from.describe() + "; expected " + scheme_names());

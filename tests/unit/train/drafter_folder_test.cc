@@ -24,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 fs::path pebble() { return testing::models_folder() / "pebble-11m"; }
 fs::path pebble_drafter() { return testing::models_folder() / "pebble-11m-dflash"; }
@@ -125,6 +126,9 @@ TEST(DrafterFolder, SaysWhichHead) {
   }
   EXPECT_EQ(zlab_config(rated)["architectures"], Json({"Qwen3DSparkModel"}));
   EXPECT_EQ(speculators_config(rated, target)["architectures"], Json({"DSparkSpeculator"}));
+  rated.sample_from_anchor = true;
+  EXPECT_THAT([&] { check_trainable(rated); }, ThrowsMessage<Error>(HasSubstr("sample_from_anchor")));
+  rated.sample_from_anchor = false;
   rated.markov->gated = true;
   EXPECT_THROW(check_trainable(rated), Error);
   // A plain drafter may get that head, another one keeps what it has.

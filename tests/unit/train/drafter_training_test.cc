@@ -6,20 +6,26 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <numeric>
 
 #include "base/error.h"
 #include "decode/registry.h"
+#include "device/train_ops.h"
 #include "model/drafters/head_config.h"
 #include "temp_folder.h"
 #include "train/data/frequent_tokens.h"
+#include "train/drafter/drafter_parameters.h"
 #include "train/eagle3/eagle3_drafter.h"
 #include "train/export/drafter_folder.h"
+#include "train/export/drafter_form.h"
 #include "train/mtp/mtp_drafter.h"
+#include "train/run/block_drafter.h"
 #include "train/run/served_evaluation.h"
 #include "train/run/train_run.h"
+#include "train/run/train_state.h"
 #include "unit/train/tiny_training.h"
 
 namespace ashlar {
@@ -211,6 +217,57 @@ TEST_F(DrafterTraining, ResumesWithTheSameOptimiserOnly) {
   make(folder / "d", 3).save();
   EXPECT_NO_THROW(make(folder / "d", 3).resume());
   EXPECT_THROW(make(folder / "d", 3, "cpu", MatrixOptimiser::kMuon).resume(), Error);
+}
+
+// It would change nothing with other heads, and say that it did.
+TEST_F(DrafterTraining, ASelectorsWeightNeedsASelector) {
+  const MakeTrainer make_trainer = drafter_training(*model_, "cpu", {});
+  TrainOptions options;
+  options.steps = 1;
+  for (const std::string& head : designed_heads()) {
+    DflashConfig config = drafter_;
+    add_head(head, config);
+    const TrainedDrafter drafter = block_drafter(config);
+    options.selector_weight = 1;
+    EXPECT_NO_THROW(make_trainer(drafter, options)) << head;
+    options.selector_weight = 0.5;
+    if (config.selector) {
+      EXPECT_NO_THROW(make_trainer(drafter, options)) << head;
+    } else {
+      EXPECT_THROW(make_trainer(drafter, options), Error) << head;
+    }
+  }
+}
+
+// Serving takes a confidence head without a bias, which is one of 0; what it multiplies with must be there.
+TEST_F(DrafterTraining, ARatingMayLackItsBias) {
+  const TempFolder folder;
+  DflashConfig rated = drafter_;
+  add_head("dspark", rated);
+  EXPECT_EQ(block_drafter(rated).gamma, 4);  // as DeepSpec and speculators have it
+  EXPECT_EQ(block_drafter(drafter_).gamma, 7);
+  const std::unique_ptr<TrainOps> ops = make_train_ops("cpu", {});
+  DrafterParameters parameters(*ops, train_shape(rated), DType::kF32);
+  parameters.initialise(1);
+  const std::span<const TrainParameter> tensors = parameters.list();
+  const auto values = [&](const std::string& name) {
+    return std::ranges::find(tensors, name, &TrainParameter::name)->values;
+  };
+  std::vector<TensorToWrite> written = values_of(tensors);
+  const auto without = [&](const std::string& name) {
+    std::vector<TensorToWrite> left = written;
+    EXPECT_EQ(std::erase_if(left, [&](const TensorToWrite& one) { return one.name == name; }), 1U);
+    write_drafter_folder(folder / name, zlab_config(rated), left);
+    return folder / name;
+  };
+  const fs::path unbiased = without("confidence_head.proj.bias"), unrated = without("confidence_head.proj.weight");
+  const float before = values("markov_head.markov_w1.weight")[5];
+  ASSERT_NE(before, 0.0F);
+  values("markov_head.markov_w1.weight")[5] = values("confidence_head.proj.bias")[0] = 7;
+  load_drafter_weights(unbiased, tensors);
+  EXPECT_NEAR(values("markov_head.markov_w1.weight")[5], before, std::abs(before) / 128);  // bf16
+  EXPECT_EQ(values("confidence_head.proj.bias")[0], 0.0F);
+  EXPECT_THROW(load_drafter_weights(unrated, tensors), Error);
 }
 
 TEST_F(DrafterTraining, TheCpuTrainsInF32Alone) {
