@@ -96,10 +96,11 @@ struct LossRows {
   Tensor hidden;                    ///< [m, k]
   Tensor head;                      ///< [vocab, k]
   const int32_t* labels = nullptr;  ///< [m]
-  Tensor target = {};               ///< [m, k]
+  Tensor target = {};               ///< [m, k or fewer], whose logits are of as many columns of head, its first
   DistributionLoss loss = DistributionLoss::kKl;
 
   bool is_of_labels() const { return target.rows == 0; }
+  Tensor head_of_target() const { return head.columns(0, target.cols); }
 };
 
 struct AdamW {
@@ -202,7 +203,7 @@ class TrainOps {
                              const Candidates& candidates) = 0;
 
   /// The same of hidden [m, k] against the distributions of logits target [m, k] head^T: there is no label, and
-  /// `probability` is the overlap.
+  /// `probability` is the overlap. A target of fewer columns has the logits of as many of head, its first.
   virtual void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
                                  Tensor d_hidden, const Candidates& candidates) = 0;
 

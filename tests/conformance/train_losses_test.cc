@@ -92,6 +92,35 @@ TEST_P(TrainOpsOnIsa, DistributionLossOfEqualRows) {
   }
 }
 
+// A target of fewer columns than the head is one of zeros in the others.
+TEST_P(TrainOpsOnIsa, DistributionLossOfANarrowTarget) {
+  Matrix hidden = normal(70, 24, 0.7F), target = normal(70, 24, 0.7F), head = normal(333, 24), x = normal(70, 5);
+  for (Matrix* factor : {&hidden, &target, &head}) factor->round_to_bf16();  // as in DistributionLoss
+  for (int32_t r = 0; r < 70; ++r) std::fill(target.row(r) + 16, target.row(r) + 24, 0.0F);
+  for (const DistributionLoss loss : kDistributionLosses) {
+    SCOPED_TRACE("loss " + std::to_string(static_cast<int>(loss)));
+    Matrix d_hidden[2] = {Matrix(70, 24), Matrix(70, 24)}, d_weight[2] = {Matrix(333, 5), Matrix(333, 5)};
+    std::vector<TokenLoss> losses[2];
+    for (const size_t is_narrow : {0, 1}) {
+      const Tensor of_target = is_narrow == 1 ? target.view().columns(0, 16) : target.view();
+      losses[is_narrow].resize(70);
+      ops_->distribution_loss(hidden.view(), of_target, head.view(), loss, losses[is_narrow].data(),
+                              d_hidden[is_narrow].view(), {});
+      ops_->head_gradient({hidden.view(), head.view(), nullptr, of_target, loss}, x.view(), d_weight[is_narrow].view());
+    }
+    for (int32_t r = 0; r < 70; ++r) {
+      const auto i = static_cast<size_t>(r);
+      EXPECT_NEAR(losses[1][i].loss, losses[0][i].loss, bound(1e-5, 1e-3) * (1 + losses[0][i].loss));
+      for (int32_t c = 0; c < 24; ++c) {
+        EXPECT_NEAR(d_hidden[1].row(r)[c], d_hidden[0].row(r)[c], bound(1e-4, 1e-2)) << r << ' ' << c;
+      }
+    }
+    for (int32_t id = 0; id < 333; ++id) {
+      for (int32_t c = 0; c < 5; ++c) EXPECT_NEAR(d_weight[1].row(id)[c], d_weight[0].row(id)[c], bound(1e-4, 1e-2));
+    }
+  }
+}
+
 // Each loss by itself: what it adds to a gradient that is there.
 TEST_P(TrainOpsOnIsa, HeadGradient) {
   const Size sizes[] = {{1, 2, 4}, {70, 333, 24}, {1100, 40, 8}};  // the last one takes two pieces of rows

@@ -237,7 +237,7 @@ class RefTrainOps final : public TrainOps {
       out.loss = {static_cast<float>(-log_q[label]), static_cast<float>(std::exp(log_q[label])), best};
       return out;
     }
-    const std::vector<double> log_p = log_softmax(rows.target.row(r), rows.head);
+    const std::vector<double> log_p = log_softmax(rows.target.row(r), rows.head_of_target());
     double divergence = 0;
     double overlap = 0;
     double below = 0;

@@ -69,7 +69,7 @@ void DrafterPass::lay_out(TensorRoom& room, const Sizes& sizes) {
   if (markov_) markov_->lay_out(room, label_rows, factor);
   if (!distribution_) return;
   final_hidden_ = room.take(target_rows, shape_.hidden, factor);
-  of_target_ = room.take(label_rows, head_width(), factor);
+  of_target_ = room.take(label_rows, shape_.hidden, factor);
 }
 
 size_t DrafterPass::bytes(int32_t context_rows, int32_t block_rows) const {
@@ -167,8 +167,7 @@ void DrafterPass::find_losses(Tensor d_labelled) {
     ops_.cross_entropy(labelled_, head, labels_, losses_.data(), d_labelled, candidates);
     return;
   }
-  ops_.gather(final_hidden_, target_rows_, shape_.target_multiplier, hidden_of(of_target_));
-  if (markov_) markov_->add_zeros(of_target_, before_);
+  ops_.gather(final_hidden_, target_rows_, shape_.target_multiplier, of_target_);
   rows_ = {labelled_, head, nullptr, of_target_, *distribution_};
   ops_.distribution_loss(labelled_, of_target_, head, *distribution_, losses_.data(), d_labelled, candidates);
 }

@@ -96,7 +96,7 @@ class DrafterPass final : public BlockPass {
   Tensor activation_;             // [block rows, intermediate]
   Tensor labelled_, d_labelled_;  // [label rows, head width]
   Tensor final_hidden_;           // [target rows, hidden]
-  Tensor of_target_;              // [label rows, head width]: those that predict the labels
+  Tensor of_target_;              // [label rows, hidden]: those that predict the labels
   LossRows rows_;                 // of those, whose loss it was
   Tensor weights_;                // [1, label rows]
   Tensor d_stream_, d_normed_, d_attended_, d_q_, d_k_, d_v_, d_gate_, d_features_;

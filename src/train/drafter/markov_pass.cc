@@ -39,10 +39,6 @@ void MarkovPass::add_codes(Tensor rows, const int32_t* before) {
   ops_.gather(parameters_.codes.factor, before, 1, codes_of(rows));
 }
 
-void MarkovPass::add_zeros(Tensor rows, const int32_t* before) {
-  ops_.gather(parameters_.codes.factor, before, 0, codes_of(rows));
-}
-
 void MarkovPass::rate(Tensor rows, std::span<TokenLoss> losses, Tensor d_rows) {
   const int32_t width = shape_.markov->rated_width;
   if (width == 0) return;

@@ -32,9 +32,8 @@ class MarkovPass {
   /// [head W2]: [vocab, hidden + rank].
   Tensor joined_head() const { return joined_; }
   /// Fills the columns of rows [label rows, hidden + rank] that come after their hidden states with the codes of the
-  /// tokens `before`, in device memory; or of rows of the target, whose logits have no part of W2, with zeros.
+  /// tokens `before`, in device memory.
   void add_codes(Tensor rows, const int32_t* before);
-  void add_zeros(Tensor rows, const int32_t* before);
 
   /// Adds the rating's part to the rows' losses, which have `probability`, and to d_rows, the gradients of each row's
   /// own loss. d_rows may have no rows: not wanted.

@@ -276,7 +276,7 @@ class CpuTrainOps final : public TrainOps {
       linear(of.hidden.part(first, n), of.head, Store::kOverwrite, part.logits);
       if (!of.is_of_labels()) {
         part.of_target = piece(1), part.room = piece(2);
-        linear(of.target.part(first, n), of.head, Store::kOverwrite, part.of_target);
+        linear(of.target.part(first, n), of.head_of_target(), Store::kOverwrite, part.of_target);
       }
       fn(first, part);
     }

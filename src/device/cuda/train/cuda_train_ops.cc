@@ -292,7 +292,7 @@ class CudaTrainOps final : public TrainOps {
       if (of.is_of_labels()) {
         train_cross_entropy(stream(), rows_of(logits), of.labels + first, rows_of(gradient), listed, found + first);
       } else {
-        linear(of.target.part(first, n), head, Store::kOverwrite, of_target);
+        linear(of.target.part(first, n), of.head_of_target(), Store::kOverwrite, of_target);
         train_distribution_loss(stream(), rows_of(logits), rows_of(of_target), distance_of(of.loss), rows_of(gradient),
                                 listed, found + first);
       }
