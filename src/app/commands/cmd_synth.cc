@@ -3,8 +3,10 @@
 
 #include "app/command_line/validators.h"
 #include "app/commands/commands.h"
+#include "base/error.h"
 #include "measure/synth/shapes.h"
 #include "measure/synth/synth.h"
+#include "session/interrupt.h"
 #include "session/output.h"
 #include "session/progress.h"
 #include "session/terminal.h"
@@ -12,14 +14,20 @@
 namespace ashlar {
 namespace {
 
-void synth(const SynthOptions& options) {
+void synth(SynthOptions& options) {
   SynthResult result;
-  {
+  options.stopped = InterruptScope::requested;
+  try {
+    const InterruptScope interrupts(InterruptScope::Signals::kInterruptAndTerminate);
     std::unique_ptr<Progress> progress;
     result = synthesize(options, [&](int64_t bytes, int64_t all) {
       if (!progress) progress = std::make_unique<Progress>("writing", all, ProgressUnit::kBytes);
       progress->update(bytes);
     });
+  } catch (const Error& error) {
+    if (!InterruptScope::requested()) throw;
+    print_note(error.what());
+    throw CLI::RuntimeError(kInterruptedExit);
   }
   std::string text = result.model.string() + ": " + std::to_string(result.parameters) + " parameters\n";
   if (!result.drafter.empty()) {
@@ -34,7 +42,7 @@ CLI::App* add_synth_command(CLI::App& app) {
   constexpr int32_t kDrafterLayers = 5;
   auto options = std::make_shared<SynthOptions>();
   CLI::App* command = app.add_subcommand("synth", "Make a model of random weights, to measure what its shape takes");
-  command->add_option("SHAPE", options->shape, "Name of a shape, or the path of a config.json")
+  command->add_option("SHAPE", options->shape, "Name of a shape, or the path of a config.json or of a model's folder")
       ->required()
       ->type_name("");
   command->add_option("-o,--out", options->folder, "Folder to make")->required()->type_name("FOLDER");
@@ -47,7 +55,8 @@ CLI::App* add_synth_command(CLI::App& app) {
   command->add_option("--seed", options->seed, "Of the weights: the same ones for the same seed")
       ->type_name("N")
       ->capture_default_str();
-  command->add_flag("--force", options->force, "Write into folders that have files in them");
+  command->add_flag("--force", options->force,
+                    "Replace weights, configuration and tokenizer of the models that the folders hold");
   command->footer(
       "Shapes: " + shape_names() +
       ".\n"

@@ -2,6 +2,7 @@
 #include "measure/synth/shapes.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/error.h"
 #include "io/mapped_file.h"
@@ -71,9 +72,10 @@ Json shape_config(const std::string& shape) {
   if (known != std::end(kShapes)) return config_of(*known);
   if (!file_exists(shape)) {
     throw Error("synth", "unknown shape \"" + for_message(shape) + "\"; expected one of " + shape_names() +
-                             ", or the path of a config.json");
+                             ", or the path of a config.json or of a folder with one");
   }
-  Json config = read_json_file(shape);
+  const std::filesystem::path path = shape;
+  Json config = read_json_file(std::filesystem::is_directory(path) ? path / "config.json" : path);
   if (!config.is_object()) throw Error("synth", shape + ": expected an object, as in a config.json");
   config.erase("quantization_config");
   return config;

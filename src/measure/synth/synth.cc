@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,9 +11,9 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "io/durable_file.h"
-#include "io/mapped_file.h"
 #include "io/weights/safetensors_writer.h"
 #include "measure/synth/asked_tensors.h"
+#include "measure/synth/made_folder.h"
 #include "measure/synth/shapes.h"
 
 namespace ashlar {
@@ -62,29 +63,15 @@ int64_t bytes_of(const std::vector<AskedTensor>& tensors) {
 
 int64_t count_of(const std::vector<AskedTensor>& tensors) { return bytes_of(tensors) / kBytes; }
 
-void prepare_folder(const fs::path& folder, bool force) {
+// Whether `bytes` fit next to what they replace. Throws if they do not even fit in its place.
+bool fits_next_to_it(const MadeFolder& folder, int64_t bytes, int64_t replaced) {
   std::error_code error;
-  if (fs::exists(folder, error) && !fs::is_directory(folder, error)) {
-    throw Error("synth", folder.string() + ": is a file; expected a new folder");
-  }
-  if (!force && fs::is_directory(folder, error) && !fs::is_empty(folder, error)) {
-    throw Error("synth", folder.string() + ": has files in it; expected a new or empty folder, or --force");
-  }
-  fs::create_directories(folder, error);
-  if (error) throw Error("synth", folder.string() + ": cannot be made: " + error.message());
-  // What was there before would count next to fewer or more shards.
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("model") && name.find(".safetensors") != std::string::npos) fs::remove(entry.path());
-  }
-}
-
-void check_room(const fs::path& folder, int64_t bytes) {
-  std::error_code error;
-  const fs::space_info space = fs::space(folder, error);
-  if (error || space.available == static_cast<std::uintmax_t>(-1)) return;
-  if (space.available >= static_cast<std::uintmax_t>(bytes)) return;
-  throw Error("synth", folder.string() + ": the disk has room for " + std::to_string(space.available / 1'000'000) +
+  const fs::space_info space = fs::space(folder.fresh(), error);
+  if (error || space.available == static_cast<std::uintmax_t>(-1)) return true;
+  if (space.available >= static_cast<std::uintmax_t>(bytes)) return true;
+  const std::uintmax_t room = space.available + static_cast<std::uintmax_t>(replaced);
+  if (room >= static_cast<std::uintmax_t>(bytes)) return false;
+  throw Error("synth", folder.path().string() + ": the disk has room for " + std::to_string(room / 1'000'000) +
                            " MB; the weights need " + std::to_string(bytes / 1'000'000) + " MB");
 }
 
@@ -147,8 +134,13 @@ void write_weights(const fs::path& folder, const std::vector<AskedTensor>& tenso
 
 void set_layers(Json& config, const SynthOptions& options) {
   constexpr const char* kLayers = "num_hidden_layers";
-  if (!config.contains(kLayers) || config.contains("layer_types")) {
-    throw Error("synth", options.shape + ": says of each layer what it is; change num_hidden_layers there");
+  if (config.contains("layer_types")) {
+    throw Error("synth", options.shape + ": says of each layer what it is; change num_hidden_layers and layer_types " +
+                             "there in place of --layers");
+  }
+  if (!config.contains(kLayers)) {
+    throw Error("synth", options.shape + ": has no num_hidden_layers of its own (that of a model with several parts " +
+                             "is in text_config); change it there in place of --layers");
   }
   config[kLayers] = options.layers;
 }
@@ -157,6 +149,15 @@ void check_vocabulary(const ModelConfig& config) {
   if (config.vocab >= kByteTokenizerTokens) return;
   throw Error("synth", "vocab_size: expected at least " + std::to_string(kByteTokenizerTokens) +
                            ", which the tokenizer of bytes has, found " + std::to_string(config.vocab));
+}
+
+Json tokenizer_config() {
+  return {{"tokenizer_class", "PreTrainedTokenizerFast"},
+          {"eos_token", "<|endoftext|>"},
+          {"chat_template",
+           "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
+           "+ '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ "
+           "'<|im_start|>assistant\n' }}{% endif %}"}};
 }
 
 }  // namespace
@@ -168,35 +169,37 @@ SynthResult synthesize(const SynthOptions& options, const SynthProgress& progres
   check_vocabulary(read);
   SynthResult result;
   result.model = options.folder;
-  prepare_folder(result.model, options.force);
-  write_durably(result.model / "config.json", config.dump(1) + "\n");
-  write_durably(result.model / "tokenizer.json", byte_tokenizer());
-  const Json words = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                      {"eos_token", "<|endoftext|>"},
-                      {"chat_template",
-                       "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
-                       "+ '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ "
-                       "'<|im_start|>assistant\n' }}{% endif %}"}};
-  write_durably(result.model / "tokenizer_config.json", words.dump(1) + "\n");
+  MadeFolder model(result.model, options.force);
+  std::optional<MadeFolder> drafter;
   if (options.drafter_layers > 0) {
     result.drafter = result.model.lexically_normal();
     if (!result.drafter.has_filename()) result.drafter = result.drafter.parent_path();
     result.drafter += "-dflash";
-    prepare_folder(result.drafter, options.force);
-    write_durably(result.drafter / "config.json", dflash_config_for(read, options.drafter_layers).dump(1) + "\n");
+    drafter.emplace(result.drafter, options.force);
+    write_durably(drafter->fresh() / "config.json", dflash_config_for(read, options.drafter_layers).dump(1) + "\n");
   }
-  const AskedTensors asked = asked_tensors(result.model, result.drafter);
+  write_durably(model.fresh() / "config.json", config.dump(1) + "\n");
+  write_durably(model.fresh() / "tokenizer.json", byte_tokenizer());
+  write_durably(model.fresh() / "tokenizer_config.json", tokenizer_config().dump(1) + "\n");
+  const AskedTensors asked = asked_tensors(model.fresh(), drafter ? drafter->fresh() : fs::path());
   result.parameters = count_of(asked.model);
   result.drafter_parameters = count_of(asked.drafter);
   result.bytes = bytes_of(asked.model) + bytes_of(asked.drafter);
-  check_room(result.model, result.bytes);
+  // What is replaced stays until all is written, if the disk has room for both.
+  if (!fits_next_to_it(model, result.bytes, model.replaced_bytes() + (drafter ? drafter->replaced_bytes() : 0))) {
+    model.remove_replaced();
+    if (drafter) drafter->remove_replaced();
+  }
   int64_t done = 0;
   const auto written = [&](int64_t bytes) {
+    if (options.stopped && options.stopped()) throw Error("synth", "stopped; what was written is removed");
     done += bytes;
     if (progress) progress(done, result.bytes);
   };
-  write_weights(result.model, asked.model, options, written);
-  if (!result.drafter.empty()) write_weights(result.drafter, asked.drafter, options, written);
+  write_weights(model.fresh(), asked.model, options, written);
+  if (drafter) write_weights(drafter->fresh(), asked.drafter, options, written);
+  model.commit();
+  if (drafter) drafter->commit();
   return result;
 }
 

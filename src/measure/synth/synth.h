@@ -15,8 +15,9 @@ struct SynthOptions {
   int32_t layers = 0;            ///< in place of the shape's own; 0: as many as that has
   int32_t drafter_layers = 0;    ///< of a DFlash drafter in FOLDER-dflash; 0: none
   uint64_t seed = 0;
-  bool force = false;                   ///< files of the folders that have these names are replaced
+  bool force = false;                   ///< models that the folders hold are replaced (made_folder.h); other files stay
   int64_t shard_bytes = 4'000'000'000;  ///< of a file with weights, or one tensor
+  std::function<bool()> stopped = {};   ///< asked often; true ends it with an Error
 };
 
 struct SynthResult {
@@ -28,9 +29,11 @@ struct SynthResult {
 using SynthProgress = std::function<void(int64_t bytes, int64_t all)>;
 
 /// Writes config.json, a tokenizer of bytes with a plain chat template, and weights in bf16: matrices are uniform, with
-/// a variance of 1 / columns, so that what enters a layer keeps its size; vectors are ones, biases zeros. A tensor is a
-/// function of seed, name and shape. Throws Error("synth", ...) for an unknown shape, a folder with files in it, too
-/// small a vocabulary, or a disk with too little room, and what loading throws.
+/// a variance of 1 / columns, so that what enters a layer keeps its size; vectors are ones, whatever they are (of a
+/// norm that adds one to its weights, too), biases zeros. A tensor is a function of seed, name and shape. Throws
+/// Error("synth", ...) for an unknown shape, a folder with files in it, too small a vocabulary, a disk with too little
+/// room, or if it was stopped, and what loading throws; then nothing of it stays, and what was to be replaced does,
+/// unless the disk had no room for both.
 SynthResult synthesize(const SynthOptions& options, const SynthProgress& progress = {});
 
 /// A tokenizer.json of 256 bytes and a few special tokens, in the byte-level form of GPT-2.

@@ -183,6 +183,7 @@ case_synth() {
   err_has "made with made-dflash"
   expect 1 "$ashlar" synth "$work/tiny.json" -o "$work/made"
   err_has "has files in it"
+  expect 0 "$ashlar" synth "$work/made" -o "$work/made" --force
   expect 1 "$ashlar" synth no-such-shape -o "$work/none"
   err_has "expected one of qwen3-0.6b"
 }

@@ -165,9 +165,83 @@ TEST(Synth, RefusesWhatItCannotMake) {
   folder.write("model-00001-of-00002.safetensors", "old");
   options.folder = folder.path();
   EXPECT_NE(error_of(options).find("has files in it"), std::string::npos);
+  options.folder = folder / "qwen3.json";
+  EXPECT_NE(error_of(options).find("is a file"), std::string::npos);
+  options.shape = kFamilies / "qwen3";
+  options.folder = folder / "made";
+  EXPECT_NE(error_of(options).find("expected at least 260"), std::string::npos)
+      << "a folder stands for its config.json";
+  options.layers = 2;
+  options.shape = kFamilies / "gemma3" / "config.json";
+  EXPECT_NE(error_of(options).find("in place of --layers"), std::string::npos);
+}
+
+// 100 TB, and stopped at once where a disk has that much.
+TEST(Synth, RefusesWhatTheDiskHasNoRoomFor) {
+  const TempFolder folder;
+  Json config = read_json_file(config_of(folder, "qwen3"));
+  config["hidden_size"] = 1 << 14;
+  config["intermediate_size"] = 1 << 20;
+  SynthOptions options;
+  options.shape = folder.write("large.json", config.dump());
+  options.layers = 1000;
+  options.folder = folder / "made";
+  options.stopped = [] { return true; };
+  EXPECT_NE(error_of(options).find(": the disk has room for "), std::string::npos);
+  EXPECT_FALSE(fs::exists(options.folder));
+}
+
+TEST(Synth, ForceReplacesTheModelAlone) {
+  const TempFolder folder;
+  SynthOptions options;
+  options.shape = config_of(folder, "qwen3");
+  options.folder = folder / "new";
+  options.drafter_layers = 1;
+  synthesize(options);
+  auto expected = files_of(options.folder);
+  options.folder = folder / "old";
   options.force = true;
+  fs::create_directory(options.folder);
+  for (const char* name : {"model-00001-of-00002.safetensors", "model.safetensors.index.json", "chat_template.jinja",
+                           "generation_config.json", "notes.txt"}) {
+    folder.write("old/" + std::string(name), "old");
+  }
   EXPECT_EQ(error_of(options), "");
-  EXPECT_FALSE(fs::exists(folder / "model-00001-of-00002.safetensors"));
+  expected["notes.txt"] = "old";
+  EXPECT_EQ(files_of(options.folder), expected);
+  EXPECT_EQ(files_of(folder / "old-dflash"), files_of(folder / "new-dflash"));
+}
+
+// A drafter's folder that is refused, and Ctrl-C when some of it is written.
+TEST(Synth, WhatFailsLeavesEverythingAsItWas) {
+  const TempFolder folder;
+  SynthOptions options;
+  options.shape = config_of(folder, "qwen3");
+  options.shard_bytes = 20000;
+  options.drafter_layers = 1;
+  options.folder = folder / "made";
+  folder.write("made-dflash", "a file");
+  EXPECT_NE(error_of(options).find("made-dflash: is a file"), std::string::npos);
+  EXPECT_FALSE(fs::exists(options.folder));
+  fs::remove(folder / "made-dflash");
+  int asked = 0;
+  options.stopped = [&asked] { return ++asked > 12; };
+  EXPECT_NE(error_of(options).find("stopped"), std::string::npos);
+  EXPECT_GT(asked, 12);
+  EXPECT_FALSE(fs::exists(options.folder));
+  EXPECT_FALSE(fs::exists(folder / "made-dflash"));
+  // The same of a folder with an older model.
+  fs::create_directory(options.folder);
+  folder.write("made/model.safetensors", "old");
+  options.force = true;
+  asked = 0;
+  EXPECT_NE(error_of(options).find("stopped"), std::string::npos);
+  EXPECT_EQ(files_of(options.folder), (std::map<std::string, std::string>{{"model.safetensors", "old"}}));
+  options.stopped = nullptr;
+  EXPECT_EQ(error_of(options), "");
+  EXPECT_FALSE(fs::exists(options.folder / "model.safetensors"));
+  EXPECT_FALSE(fs::exists(options.folder / ".ashlar-new"));
+  EXPECT_FALSE(Checkpoint(options.folder).tensors().empty());
 }
 
 }  // namespace
