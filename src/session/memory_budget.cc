@@ -21,6 +21,19 @@ constexpr int64_t kProcess = 48 * kMiB;  // threads, their scratch, requests
 constexpr int64_t kMinContext = 512;     // a model that can read no more than that is of no use
 constexpr int64_t kFloat = sizeof(float);
 
+int64_t count_of(const StoredTensor& tensor) {
+  return std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<int64_t>());
+}
+
+// Of tensors that hold numbers to multiply with, in whatever form.
+int64_t numbers_in(const Checkpoint& checkpoint, const std::function<bool(const std::string&)>& counts) {
+  int64_t numbers = 0;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (counts(name) && scheme_of(*tensor)) numbers += count_of(*tensor);
+  }
+  return numbers;
+}
+
 // As the device packs them, whose products over the vocabulary are those with the tensors of these names.
 int64_t kept_bytes(const Ops& ops, const Checkpoint& checkpoint, Products products,
                    const std::set<std::string>& vocabulary, const std::function<bool(const std::string&)>& counts) {
@@ -28,10 +41,8 @@ int64_t kept_bytes(const Ops& ops, const Checkpoint& checkpoint, Products produc
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (!counts(name)) continue;
     const auto scheme = scheme_of(*tensor);
-    const auto count =
-        std::accumulate(tensor->shape.begin(), tensor->shape.end(), int64_t{1}, std::multiplies<int64_t>());
     const Products use = vocabulary.contains(name) ? Products::kVocabulary : products;
-    bytes += scheme ? ops.kept_bytes(*scheme, use, count) : static_cast<int64_t>(tensor->bytes);
+    bytes += scheme ? ops.kept_bytes(*scheme, use, count_of(*tensor)) : static_cast<int64_t>(tensor->bytes);
   }
   return bytes;
 }
@@ -72,13 +83,13 @@ std::string free_memory(const AvailableMemory& available) {
 int64_t margin_of(int64_t available) { return std::clamp(available / 8, 32 * kMiB, 2048 * kMiB); }
 
 [[noreturn]] void fail(const MemoryNeeds& needs, int64_t rotary, int64_t cache_bytes, const std::string& cache,
-                       int64_t margin, const AvailableMemory& available, const std::string& advice) {
+                       int64_t margin, const AvailableMemory& available, bool of_wishes, const std::string& advice) {
   const int64_t others = needs.weights + needs.workspace + rotary + margin;
   throw NoRoom("the model does not fit: it takes " + format_bytes(needs.weights) + " of weights, " +
                    format_bytes(needs.workspace + rotary) + " of workspace and " + cache +
                    (margin > 0 ? ", with " + format_bytes(margin) + " to spare" : "") + "; " + free_memory(available) +
                    ". " + advice,
-               others + std::min(cache_bytes, INT64_MAX - others), needs.weights, available);
+               others + std::min(cache_bytes, INT64_MAX - others), needs, available, of_wishes);
 }
 
 // Of a step's rows where requests may ask for hidden states: from the forward, next to the drafter's, without gaps, and
@@ -99,10 +110,10 @@ MemoryNeeds memory_needs(const Ops& ops, const Checkpoint& target, const ModelCo
   const std::set<std::string> vocabulary = {std::string(config.names.embedding) + ".weight",
                                             std::string(config.names.head) + ".weight",
                                             std::string(config.names.layer_embedding) + ".weight"};
-  MemoryNeeds needs = {kept_bytes(ops, target, Products::kDecide, vocabulary,
-                                  [&](const std::string& name) { return !config.is_unused(name); }),
-                       kProcess + activation_bytes(config.stack, rows, config.vocab),
-                       Ropes::bytes_per_position(config.stack)};
+  const auto is_used = [&](const std::string& name) { return !config.is_unused(name); };
+  const int64_t weights = kept_bytes(ops, target, Products::kDecide, vocabulary, is_used);
+  MemoryNeeds needs = {weights, kProcess + activation_bytes(config.stack, rows, config.vocab),
+                       Ropes::bytes_per_position(config.stack), weights, numbers_in(target, is_used)};
   if (drafter == nullptr) return needs;
   const StackConfig& stack = facts->stack;
   int64_t context = stack.hidden;
@@ -139,6 +150,12 @@ MemoryBudget budget_memory(const MemorySituation& situation) {
   const auto cache_of = [](int64_t bytes, int64_t tokens) {
     return format_bytes(bytes) + " of KV cache for one sequence of " + std::to_string(tokens) + " tokens";
   };
+  // With the smallest cache that makes a model of use, whatever was asked for.
+  const auto model_fits = [&] {
+    const int64_t min_positions = std::min(longest, kMinContext);
+    return one_sequence(min_positions) + rotary(min_positions) <=
+           available.bytes - margin_of(available.bytes) - needs.weights - needs.workspace;
+  };
   MemoryBudget out = {needs, available, longest, wishes.kv_bytes, false, 0, plan.state_bytes};
   if (wishes.kv_bytes > 0) {
     if (plan.bytes_of(longest) > wishes.kv_bytes) {
@@ -148,7 +165,7 @@ MemoryBudget budget_memory(const MemorySituation& situation) {
     }
     if (available.known() && wishes.kv_bytes > available.bytes - needs.weights - needs.workspace - rotary(longest)) {
       fail(needs, rotary(longest), wishes.kv_bytes, format_bytes(wishes.kv_bytes) + " of KV cache (--kv-memory)", 0,
-           available, "Lower --kv-memory, or leave it out: the cache then takes what is left");
+           available, model_fits(), "Lower --kv-memory, or leave it out: the cache then takes what is left");
     }
     return out;
   }
@@ -164,6 +181,7 @@ MemoryBudget budget_memory(const MemorySituation& situation) {
     const int64_t least = wishes.positions_asked ? longest : std::min(longest, kMinContext);
     if (!fits(least)) {
       fail(needs, rotary(least), one_sequence(least), cache_of(one_sequence(least), least), out.margin, available,
+           model_fits(),
            std::string(available.owner.empty() ? "Free memory or raise the limit, or take a smaller model"
                                                : "End other programs there, use --device cpu and the host's memory or "
                                                  "another GPU (--device cuda:1), or take a smaller model") +

@@ -20,8 +20,10 @@ struct SessionOptions;
 /// What target and drafter take in addition to the KV cache, in bytes.
 struct MemoryNeeds {
   int64_t weights = 0;
-  int64_t workspace = 0;     ///< activations, logits, threads
-  int64_t per_position = 0;  ///< rotary tables, for each position of the longest sequence
+  int64_t workspace = 0;       ///< activations, logits, threads
+  int64_t per_position = 0;    ///< rotary tables, for each position of the longest sequence
+  int64_t target_weights = 0;  ///< of `weights`, those of the target
+  int64_t target_numbers = 0;  ///< that these hold
 };
 
 /// Of folders whose headers are read; no drafter: null. Weights are counted as the device keeps them. The files
@@ -32,12 +34,14 @@ MemoryNeeds memory_needs(const Ops& ops, const Checkpoint& target, const ModelCo
 /// Thrown where a model does not fit into the memory that is free.
 class NoRoom : public Error {
  public:
-  NoRoom(const std::string& message, int64_t needed, int64_t weights, AvailableMemory available)
-      : Error("memory", message), needed(needed), weights(weights), available(std::move(available)) {}
+  NoRoom(const std::string& message, int64_t needed, const MemoryNeeds& needs, AvailableMemory available,
+         bool of_wishes)
+      : Error("memory", message), needed(needed), needs(needs), available(std::move(available)), of_wishes(of_wishes) {}
 
-  int64_t needed;   ///< bytes of all, with the least that a cache needs
-  int64_t weights;  ///< of these, those of weights
+  int64_t needed;  ///< bytes of all, with the least that a cache needs
+  MemoryNeeds needs;
   AvailableMemory available;
+  bool of_wishes;  ///< what was asked for is too large; the model would fit with a smaller cache
 };
 
 /// What was asked for, and what the model could use.

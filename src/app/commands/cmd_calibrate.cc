@@ -8,6 +8,7 @@
 #include "session/interrupt.h"
 #include "session/output.h"
 #include "session/terminal.h"
+#include "session/with_room.h"
 
 namespace ashlar {
 namespace {
@@ -21,7 +22,8 @@ struct CalibrateCommand {
 };
 
 void run(const CalibrateCommand& command) {
-  Session session(with_first_drafter(command.session, command.calibration));
+  const std::unique_ptr<Session> opened = with_room(with_first_drafter(command.session, command.calibration));
+  Session& session = *opened;
   if (!command.session.quiet) {
     for (const std::string& note : session.notes()) print_note(note);
   }

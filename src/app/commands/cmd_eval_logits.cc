@@ -9,6 +9,7 @@
 #include "measure/report/report_file.h"
 #include "session/output.h"
 #include "session/progress.h"
+#include "session/terminal.h"
 #include "session/with_room.h"
 
 namespace ashlar {
@@ -25,6 +26,9 @@ std::unique_ptr<Session> load(const SessionOptions& options) {
   {
     const Activity activity("loading the model");
     session = with_room(options);
+  }
+  if (!options.quiet) {
+    for (const std::string& note : session->notes()) print_note(note);
   }
   if (session->is_block_diffusion()) {
     throw Error("eval",
@@ -43,6 +47,10 @@ void evaluate(LogitsCommand& options) {
   base_options.device_options.weights = KeptWeights::kExact;
   const std::unique_ptr<Session> base = load(base_options), session = load(options.session);
   const std::string names = base->choice().model.string() + " and " + session->choice().model.string();
+  if (base->options().device != session->options().device) {
+    throw Error("eval", names + ": run on " + base->options().device + " and " + session->options().device +
+                            "; distributions compare where both run on one device: name it with --device");
+  }
   if (base->config().vocab != session->config().vocab) {
     throw Error("eval", names + ": have " + std::to_string(base->config().vocab) + " and " +
                             std::to_string(session->config().vocab) +

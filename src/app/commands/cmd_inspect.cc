@@ -12,6 +12,8 @@
 #include "io/weights/gguf.h"
 #include "session/models/model_locator.h"
 #include "session/output.h"
+#include "session/terminal.h"
+#include "session/with_room.h"
 
 namespace ashlar {
 namespace {
@@ -48,8 +50,9 @@ void try_out(Json& report, Ops& ops, const std::filesystem::path& model, const S
     if (report["weights"]["bytes"] < report["memory"]["available_bytes"]) Model::load(ops, model);
     return;
   }
-  Session session(options);
-  const DrafterCheck check = check_drafter(session);
+  const std::unique_ptr<Session> session = with_room(options);
+  if (session->ops().name() != ops.name()) print_note(session->notes().front());
+  const DrafterCheck check = check_drafter(*session);
   report["drafter"]["self_test"] = self_test_json(check);
   const std::string warning = warning_about(check);
   if (!warning.empty()) print_warning(warning);
