@@ -50,11 +50,16 @@ std::filesystem::path IdleLearning::drafter_folder(const std::filesystem::path& 
   return options.folder();
 }
 
-std::string warning_about_room(const AvailableMemory& free, int64_t weight_bytes) {
-  if (free.owner.empty() || free.bytes >= weight_bytes) return {};
-  return "training in idle time takes the model's weights once more, " + format_bytes(weight_bytes) + ", and " +
-         format_bytes(free.bytes) + " of " + free.owner +
-         "'s memory are free: it will fail unless --kv-memory leaves room, or --device cpu serves";
+std::string warning_about_room(const MemorySituation& calibration) {
+  if (calibration.available.owner.empty()) return {};
+  try {
+    budget_memory(calibration);
+    return {};
+  } catch (const NoRoom& no_room) {
+    return "training in idle time loads the model once more, which takes " + format_bytes(no_room.needed) + ", and " +
+           format_bytes(no_room.available.bytes) + " of " + no_room.available.owner +
+           "'s memory are free: it will fail unless --kv-memory leaves room, or --device cpu serves";
+  }
 }
 
 IdleLearning::IdleLearning(Options options, Session& session, server::Service& service, const TrafficFiles& traffic,

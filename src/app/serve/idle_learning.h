@@ -15,15 +15,15 @@
 #include "app/serve/idle_learner.h"
 #include "app/serve/log.h"
 #include "base/error.h"
-#include "base/machine/available_memory.h"
 #include "io/child_process.h"
 #include "server/service/service.h"
+#include "session/memory_budget.h"
 
 namespace ashlar {
 
-/// What a person should know where calibrations, which are processes with the model's weights once more, are to run in
-/// a device's own memory that has no room for them now. Empty: nothing; the host's memory gives way by itself.
-std::string warning_about_room(const AvailableMemory& free, int64_t weight_bytes);
+/// What a person should know where calibrations, which are processes that load the model once more, are to run in a
+/// device's own memory that has no room for them now. Empty: nothing; the host's memory gives way by itself.
+std::string warning_about_room(const MemorySituation& calibration);
 
 /// Its thread runs `ashlar calibrate` as a process of the lowest priority, which is stopped while requests run, and
 /// exchanges the engine when nothing runs: requests that come then wait for the new one.

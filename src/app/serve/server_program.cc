@@ -110,11 +110,19 @@ struct ServerProgram::Impl {
     }
   }
 
-  // A calibration is a process of its own, with the model's weights once more.
+  // A calibration is a process of its own, which loads the model once more, with default settings of memory.
   void warn_of_shared_memory() {
     if (!options.learn_idle) return;
+    const ModelConfig& config = session->config();
+    std::optional<DrafterFacts> drafter;
+    if (session->choice().drafter) {
+      drafter = drafter_facts(*session->choice().drafter, config, options.session.dflash,
+                              options.session.engine.max_sequences);
+    }
+    SessionOptions as_calibrating;
+    as_calibrating.dflash = options.session.dflash;
     const std::string warning =
-        warning_about_room(session->ops().available_memory(), static_cast<int64_t>(session->model().weight_bytes()));
+        warning_about_room(memory_situation(session->ops(), config, drafter ? &*drafter : nullptr, as_calibrating));
     if (!warning.empty()) log.write(LogLevel::kWarn, warning);
   }
 

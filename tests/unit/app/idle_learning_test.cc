@@ -247,12 +247,17 @@ TEST_F(IdleLearningTest, StopsTheTrainingWhileRequestsRun) {
 }
 
 TEST(RoomToLearn, IsMissedInADevicesOwnMemoryAlone) {
-  AvailableMemory free;
-  free.bytes = 3 << 20;
-  EXPECT_EQ(warning_about_room(free, 4 << 20), "");
-  free.owner = "the GPU";
-  EXPECT_EQ(warning_about_room(free, 3 << 20), "");
-  EXPECT_THAT(warning_about_room(free, 4 << 20), HasSubstr("4.00 MiB, and 3.00 MiB of the GPU's memory are free"));
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  MemorySituation calibration;
+  calibration.plan.layout.add_paged("target", kPageTokens * 1024);
+  calibration.needs.weights = 3 * kGiB;
+  calibration.wishes.positions = 4096;
+  calibration.available.bytes = 3 * kGiB + (1 << 20);  // the weights alone would fit
+  EXPECT_EQ(warning_about_room(calibration), "");
+  calibration.available.owner = "the GPU";
+  EXPECT_THAT(warning_about_room(calibration), HasSubstr(", and 3.00 GiB of the GPU's memory are free"));
+  calibration.available.bytes = 4 * kGiB;
+  EXPECT_EQ(warning_about_room(calibration), "");
 }
 
 }  // namespace
