@@ -188,6 +188,8 @@ CLI::App* add_bench_command(CLI::App& app) {
       ->add_flag("--kernels", options->kernels,
                  "Measure ops alone: what each of a step, a verify, a draft pass and a prompt takes, reads and reaches")
       ->excludes("--contexts")
+      ->excludes("--concurrency")
+      ->excludes("--max-tokens")
       ->excludes("--accept-length");
   command->add_option("--json", options->json, "Write every figure to this file")->type_name("FILE");
   add_session_flags(*command, options->session);

@@ -45,6 +45,7 @@ int64_t distinct_experts(int64_t experts, int64_t top_k, int64_t rows) {
 void TimedOps::record() {
   if (!std::exchange(asked_for_probe_, true)) probe_ = device_probe(1);
   calls_.clear();
+  seen_.clear();
   if (probe_) probe_->take_marks();
   records_ = true;
 }

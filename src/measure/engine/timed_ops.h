@@ -28,8 +28,9 @@ class TimedOps final : public ForwardedOps {
  public:
   using ForwardedOps::ForwardedOps;
 
-  /// From now on ops are timed, until take(). On a device with a clock of its own (Ops::device_probe) by that, without
-  /// waiting between ops; passes are not repeated from recordings meanwhile.
+  /// From now on ops are timed, until take(). On a device with a clock of its own (Ops::device_probe) by that. The
+  /// host waits for the device at visibility() alone, to know what rows see; passes are not repeated from recordings
+  /// meanwhile.
   void record();
   /// What ran since record(). Waits for the device.
   std::vector<OpCall> take();

@@ -172,7 +172,9 @@ sys.exit(not 4.1 < found < 5.2 and f"{found} tokens a step")' "$work/bench.json"
   python3 -c 'import json, sys
 passes = json.load(open(sys.argv[1]))["kernels"]
 sys.exit(len(passes) != 4 or any(not 0 < one["ms_in_ops"] <= one["ms"] for one in passes))' "$work/kernels.json" || fail "ops do not add up"
-  expect 2 "$ashlar" bench --kernels --contexts 200
+  for other in "--contexts 200" "--concurrency 4" "-n 8" "--accept-length 4"; do
+    expect 2 "$ashlar" bench --kernels $other
+  done
 }
 
 case_synth() {
