@@ -386,14 +386,6 @@ class Mishaps(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "did you mean 'max_context'"):
             ashlar.Engine(model, max_contxt=64)
 
-    def test_weights_of_the_drafter_change_no_token(self):
-        plain = engines["plain"].generate(EQUATION, SHORT)
-        for weights in ("exact", "int4"):
-            with ashlar.Engine(MODELS / "pebble-11m", max_context=256, width=8, drafter_weights=weights) as engine:
-                answer = engine.generate(EQUATION, SHORT)
-            self.assertEqual(answer.token_ids, plain.token_ids)
-            self.assertGreater(answer.metrics.accepted, 0)
-
     def test_block_options_matter(self):
         with ashlar.Engine(MODELS / "pebble-11m-sdar", algorithm="low_confidence", max_context=256,
                            algorithm_options={"threshold": 1.0}) as engine:

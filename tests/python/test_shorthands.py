@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other names and forms for what the package's own tests say at length: tokens have to be the same."""
+"""Other names, forms and weights for what the package's own tests say at length: tokens have to be the same."""
 
 import asyncio
 import unittest
@@ -20,6 +20,14 @@ def tearDownModule():
 
 
 class Shorthands(unittest.TestCase):
+    def test_weights_of_the_drafter_change_no_token(self):
+        plain = engines["plain"].generate(EQUATION, SHORT)
+        for weights in ("exact", "int4"):
+            with ashlar.Engine(MODELS / "pebble-11m", max_context=256, width=8, drafter_weights=weights) as engine:
+                answer = engine.generate(EQUATION, SHORT)
+            self.assertEqual(answer.token_ids, plain.token_ids)
+            self.assertGreater(answer.metrics.accepted, 0)
+
     def test_of_parameters_mean_the_same(self):
         engine = engines["drafted"]
         params = SamplingParams(max_tokens=12, temperature=0.9, repetition_penalty=1.2, seed=4)
