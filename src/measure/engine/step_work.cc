@@ -34,7 +34,8 @@ StepWork measure_step_work(DeviceProbe& probe, int32_t tokens, const MakeAnswer&
   }
   if (all.steps <= 0 || all.seconds <= 0) return {};
   const auto steps = static_cast<double>(all.steps);
-  return {all.steps, all.seconds / steps, all.idle / all.seconds, all.loose_launches / steps};
+  // A short answer may have had a pass or two that the long one found recorded.
+  return {all.steps, all.seconds / steps, all.idle / all.seconds, std::max(0.0, all.loose_launches / steps)};
 }
 
 }  // namespace ashlar

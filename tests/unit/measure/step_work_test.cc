@@ -23,9 +23,10 @@ class KnownDevice final : public DeviceProbe {
     ++answers;
     noted_.seconds += 0.05 + 0.01 * static_cast<double>(steps);
     noted_.idle += 0.04 + 0.002 * static_cast<double>(steps);
-    noted_.loose_launches += 100 + 3 * steps;
+    noted_.loose_launches += 100 + launches_a_step * steps;
   }
   int answers = 0;
+  int64_t launches_a_step = 3;
 
  private:
   DeviceWork noted_;
@@ -42,6 +43,16 @@ TEST(StepWork, IsThatOfStepsWithoutThePrompt) {
   EXPECT_NEAR(work.seconds, 0.01, 1e-9);
   EXPECT_NEAR(work.idle, 0.2, 1e-9);
   EXPECT_NEAR(work.loose_launches, 3, 1e-9);
+}
+
+TEST(StepWork, ShortAnswersWithMoreLaunchesMakeNoNegativeOnes) {
+  KnownDevice device;
+  device.launches_a_step = -1;
+  const StepWork work = measure_step_work(device, 40, [&](int32_t, int32_t tokens) {
+    device.answer(tokens);
+    return int64_t{tokens};
+  });
+  EXPECT_EQ(work.loose_launches, 0);
 }
 
 TEST(StepWork, NothingIsSaidOfAnswersThatAllEndAtOnce) {
