@@ -53,6 +53,7 @@ CLI::App* add_synth_command(CLI::App& app) {
       ->transform(whole(1, 1000))
       ->type_name("N");
   command->add_option("--seed", options->seed, "Of the weights: the same ones for the same seed")
+      ->transform(whole(0, UINT64_MAX))
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("--force", options->force,

@@ -56,9 +56,7 @@ void add_drafter_options(CLI::App& app, TrainCommand& command) {
   for (const std::string& name : designed_heads()) heads.emplace_back(name, name);
   add_choice<std::string>(
       app, "--head", wishes.head,
-      "dflash: plain; dflash2: with convolutions and a selector; dspark: logits depend on the draft before, rated "
-      "(default: dflash)",
-      heads)
+      "dflash: plain; dflash2: a selector; dspark: logits by the draft before, rated (default: dflash)", heads)
       ->group(kGroup);
   std::vector<std::pair<std::string, DrafterForm>> forms;
   for (const NamedForm& named : kDrafterForms) forms.emplace_back(named.name, named.form);
