@@ -215,11 +215,11 @@ std::vector<Row> invariance_rows() {
 
 TEST_P(RowInvariance, Attention) {
   const std::vector<int32_t> lengths{801, 36, 526};
-  const std::vector<std::pair<AttentionShape, KvDType>> cases = {{{4, 2, 64, 0.125F}, KvDType::kBF16},
-                                                                 {{5, 1, 24, 0.2F}, KvDType::kBF16},
-                                                                 {{4, 2, 64, 0.125F}, KvDType::kInt8},
-                                                                 {{4, 2, 64, 0.125F}, KvDType::kTq4},
-                                                                 {{5, 1, 24, 0.2F}, KvDType::kInt8}};
+  const std::vector<std::pair<AttentionShape, KvDType>> cases = {
+      {{4, 2, 64, 0.125F}, KvDType::kBF16},   {{5, 1, 24, 0.2F}, KvDType::kBF16},
+      {{4, 1, 256, 0.0625F}, KvDType::kBF16}, {{4, 2, 64, 0.125F}, KvDType::kInt8},
+      {{4, 1, 256, 0.0625F}, KvDType::kTq4},  {{4, 2, 64, 0.125F}, KvDType::kTq4},
+      {{5, 1, 24, 0.2F}, KvDType::kInt8}};
   for (const auto& [shape, kv] : cases) {
     const std::vector<KvDType> have = kv_dtypes(shape.head_dim);
     if (std::ranges::find(have, kv) == have.end()) continue;

@@ -7,7 +7,8 @@ namespace ashlar::conformance {
 namespace {
 
 constexpr AttentionShape kShapes[] = {
-    {4, 2, 64, 0.125F}, {8, 1, 32, 0.2F}, {6, 6, 80, 0.11F}, {4, 4, 128, 0.09F}, {3, 1, 10, 0.3F}, {40, 1, 16, 0.25F},
+    {4, 2, 64, 0.125F}, {8, 1, 32, 0.2F},   {6, 6, 80, 0.11F},    {4, 4, 128, 0.09F},
+    {3, 1, 10, 0.3F},   {40, 1, 16, 0.25F}, {4, 1, 256, 0.0625F},
 };
 
 class Tree : public OnIsa {};

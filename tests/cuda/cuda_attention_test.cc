@@ -160,6 +160,8 @@ TEST_P(AttentionOnGpu, BitsDoNotDependOnOtherRows) {
                                       {8, 8, 64, 0.12F},
                                       {14, 2, 64, 0.3F},
                                       {12, 4, 128, 0.05F},
+                                      {16, 4, 256, 0.07F},
+                                      {5, 5, 256, 0.1F},
                                       {16, 1, 64, 1.0F}}) {
     compare(shape);
   }
@@ -258,11 +260,12 @@ TEST_P(CodesOnGpu, AreThoseOfTheCodec) {
 
 TEST_P(AttentionOnGpu, BitsDoNotDependOnOtherRowsWithSinks) {
   make(KeptWeights::kAuto, GetParam());
-  AttentionShape shape = {20, 4, 64, 0.125F};
-  std::vector<float> sinks;
-  for (int32_t h = 0; h < shape.n_heads; ++h) sinks.push_back(static_cast<float>(h % 7) - 2);
-  shape.sinks = on_gpu(sinks);
-  compare(shape);
+  for (AttentionShape shape : {AttentionShape{20, 4, 64, 0.125F}, {6, 1, 256, 0.0625F}}) {
+    std::vector<float> sinks;
+    for (int32_t h = 0; h < shape.n_heads; ++h) sinks.push_back(static_cast<float>(h % 7) - 2);
+    shape.sinks = on_gpu(sinks);
+    compare(shape);
+  }
 }
 
 }  // namespace

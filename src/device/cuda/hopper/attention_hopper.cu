@@ -26,7 +26,7 @@ void launch(cudaStream_t stream, const AttentionCall& call, int32_t window_rows,
 int32_t attention_hopper(cudaStream_t stream, const AttentionCall& call, int32_t multiprocessors) {
   const HeadsCall& heads = call.heads;
   const int32_t group = heads.q_heads / heads.n_kv_heads;
-  if (!has_tiles(heads) || group > kTileQueries || call.partial != nullptr) return 0;
+  if (!has_tiles(heads) || heads.head_dim > 128 || group > kTileQueries || call.partial != nullptr) return 0;
   const auto aligned = [](const void* at, int64_t stride) {
     return reinterpret_cast<uintptr_t>(at) % 8 == 0 && stride % 4 == 0;
   };

@@ -323,8 +323,8 @@ void attention(cudaStream_t stream, const AttentionCall& call) {
     // Rotated heads, whose size is a power of two, have tiles or are of another size.
     if constexpr (!Format::kRotated) {
       if (d <= 128) return together ? launch<Format, 2, 4>(stream, call) : launch<Format, 2, 1>(stream, call);
+      if (d <= 256) return launch<Format, 4, 1>(stream, call);
     }
-    if (d <= 256) return launch<Format, 4, 1>(stream, call);
     launch<Format, 8, 1>(stream, call);
   });
 }

@@ -72,7 +72,9 @@ inline constexpr int kEnoughBlocks = 264;
 
 /// Attention on the tensor cores (attention_tiles.cu), of heads that has_tiles() names.
 void attention_tiles(cudaStream_t stream, const AttentionCall& call);
-inline bool has_tiles(const HeadsCall& heads) { return heads.head_dim == 64 || heads.head_dim == 128; }
+inline bool has_tiles(const HeadsCall& heads) {
+  return heads.head_dim == 64 || heads.head_dim == 128 || heads.head_dim == 256;
+}
 
 /// Queries of a tile there.
 inline constexpr int kTileQueries = 16;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paged attention on the tensor cores, for head_dim 64 and 128.
+// Paged attention on the tensor cores, for head_dim 64, 128 and 256.
 //
 // The law of a row and head, whatever shares the call: its keys are cut at multiples of 32 positions from 0. A score is
 // one chain of m16n8k16 steps over head_dim. Weights of a cut are relative to its highest score and rounded to bf16;
@@ -46,13 +46,26 @@ struct Windows {
   bool of_one_row;  ///< blockIdx.x is a row, else a window
 };
 
+/// Quads, which are four dimensions of the answers of a tile, of a thread: those of a part, then those of the next.
+template <int kDim>
+struct Quads {
+  static constexpr int kPart = kPartDim<kDim>, kParts = kDim / kPart;
+  static constexpr int kOfPart = kTileRows * kPart / 4 / kThreads, kAll = kParts * kOfPart;
+  static __device__ __forceinline__ int32_t at(int j) {
+    return static_cast<int32_t>(threadIdx.x) + j % kOfPart * kThreads;
+  }
+  static __device__ __forceinline__ int32_t query(int j) { return at(j) / (kPart / 4); }
+  static __device__ __forceinline__ int32_t dim_of_part(int j) { return at(j) % (kPart / 4) * 4; }
+  static __device__ __forceinline__ int32_t dim(int j) { return j / kOfPart * kPart + dim_of_part(j); }
+};
+
 /// kResident: blocks on a multiprocessor. One alone has keys and values on their way together, two hide each other's
-/// waits.
+/// waits. Of heads of 256 registers hold those of one, which has as many bytes on their way as two of 128.
 template <int kDim, int kResident, class Format>
 __global__ void __launch_bounds__(kThreads, kResident)
     tile_kernel(const __grid_constant__ AttentionCall call, const __grid_constant__ Windows windows) {
-  constexpr int kQuads = kTileRows * kDim / 4;  // four dimensions of the answers of a tile
-  constexpr int kMine = kQuads / kThreads;
+  using Mine = Quads<kDim>;
+  using CutOfWarp = Cut<kDim, kResident, Format>;
   extern __shared__ __align__(16) char raw[];
   auto& shared = *reinterpret_cast<Shared<kDim>*>(raw);
   begin_kernel();
@@ -92,18 +105,22 @@ __global__ void __launch_bounds__(kThreads, kResident)
     const int32_t table = first_row.table;
     const auto* const rows = static_cast<const __nv_bfloat16*>(heads.qkv);
 #pragma unroll
-    for (int j = 0; j < kMine; ++j) {
-      const int32_t at = tid + j * kThreads, query = at / (kDim / 4), d = at % (kDim / 4) * 4;
+    for (int j = 0; j < Mine::kOfPart; ++j) {
+      const int32_t query = Mine::query(j), d = Mine::dim(j);
       const auto* const from =
           rows + (tile.first + query / here) * heads.stride + int64_t{first_head + query % here} * kDim + d;
-      float four[4] = {};
+      float fours[4 * Mine::kParts] = {};
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (query < queries) four[i] = __bfloat162float(from[i]);
+      for (int i = 0; i < 4 * Mine::kParts; ++i) {
+        if (query < queries) fours[i] = __bfloat162float(from[i / 4 * Mine::kPart + i % 4]);
       }
-      if constexpr (Format::kRotated) VectorOfFours<kDim>::rotate(four);
-      *reinterpret_cast<uint2*>(shared.queries + query * Shared<kDim>::kPitch + 2 * d) =
-          make_uint2(pack_bf16(four[0], four[1]), pack_bf16(four[2], four[3]));
+      if constexpr (Format::kRotated) VectorOfFours<kDim>::rotate(fours);
+#pragma unroll
+      for (int part = 0; part < Mine::kParts; ++part) {
+        const float* const four = fours + 4 * part;
+        *reinterpret_cast<uint2*>(shared.queries + query * Shared<kDim>::kPitch + 2 * (part * Mine::kPart + d)) =
+            make_uint2(pack_bf16(four[0], four[1]), pack_bf16(four[2], four[3]));
+      }
     }
     if (alone && warp < 2) {
       const int32_t head = heads.q_heads + warp * heads.n_kv_heads + kv_head;
@@ -116,18 +133,18 @@ __global__ void __launch_bounds__(kThreads, kResident)
       const KeyRange keys = shared.window[tile.first - window + min(tid, queries - 1) / here].keys;
       shared.ranges[tid] = {keys.begin, keys.end + (alone ? 1 : 0)};
     }
-    const Cut<kDim, kResident, Format> cut = {call,
-                                              shared,
-                                              heads.page_tables[table],
-                                              heads.branches != nullptr ? heads.branches[table] : Branch{0, 0, nullptr},
-                                              kv_head,
-                                              alone ? first_row.keys.end : -1};
+    const CutOfWarp cut = {call,
+                           shared,
+                           heads.page_tables[table],
+                           heads.branches != nullptr ? heads.branches[table] : Branch{0, 0, nullptr},
+                           kv_head,
+                           alone ? first_row.keys.end : -1};
     __syncthreads();
 
-    Extent total[kMine];
-    float4 answer[kMine];
+    Extent total[Mine::kAll];
+    float4 answer[Mine::kAll];
 #pragma unroll
-    for (int j = 0; j < kMine; ++j) total[j] = {-CUDART_INF_F, 0}, answer[j] = make_float4(0, 0, 0, 0);
+    for (int j = 0; j < Mine::kAll; ++j) total[j] = {-CUDART_INF_F, 0}, answer[j] = make_float4(0, 0, 0, 0);
     const bool any = tile.keys.begin < tile.keys.end;
     const int32_t first_segment = tile.keys.begin / kSegment;
     const int32_t segment_end = any ? (tile.keys.end + kSegment - 1) / kSegment : first_segment;
@@ -139,8 +156,11 @@ __global__ void __launch_bounds__(kThreads, kResident)
     if (part >= parts_of_tile) continue;
     for (int32_t segment = first_segment + part; segment < segment_end; segment += parts_of_tile) {
       const int32_t first = segment * kSegment + warp * kCut;
-      if (first < tile.keys.end && first + kCut > tile.keys.begin) {
-        cut.run(warp, first, tile.keys, queries);
+      const bool has_cut = first < tile.keys.end && first + kCut > tile.keys.begin;
+      typename CutOfWarp::Weights weights;
+      if (has_cut) {
+        cut.weigh(warp, first, tile.keys, weights);
+        cut.add(warp, first, queries, 0, weights);
       } else if (tid % 32 < kTileRows) {
         shared.extents[warp][tid % 32] = {-CUDART_INF_F, 0};
       }
@@ -155,8 +175,13 @@ __global__ void __launch_bounds__(kThreads, kResident)
       }
       __syncthreads();
 #pragma unroll
-      for (int j = 0; j < kMine; ++j) {
-        const int32_t at = tid + j * kThreads, query = at / (kDim / 4), d = at % (kDim / 4) * 4;
+      for (int j = 0; j < Mine::kAll; ++j) {
+        if (j > 0 && j % Mine::kOfPart == 0) {  // the next part takes the place of the one before
+          __syncthreads();
+          if (has_cut) cut.add(warp, first, queries, j / Mine::kOfPart, weights);
+          __syncthreads();
+        }
+        const int32_t query = Mine::query(j), d = Mine::dim(j);
         if (query >= queries) continue;
         Extent mine{-CUDART_INF_F, 0};
         float4 value = make_float4(0, 0, 0, 0);
@@ -165,7 +190,7 @@ __global__ void __launch_bounds__(kThreads, kResident)
           const float scale = shared.scales[w][query];
           if (scale == 0) continue;
           const Extent extent = shared.extents[w][query];
-          const float4 more = *reinterpret_cast<const float4*>(&shared.sums[w][query][d]);
+          const float4 more = *reinterpret_cast<const float4*>(&shared.sums[w][query][Mine::dim_of_part(j)]);
           mine.maximum = fmaxf(mine.maximum, extent.maximum);
           mine.sum = fmaf(extent.sum, scale, mine.sum);
           value = make_float4(fmaf(more.x, scale, value.x), fmaf(more.y, scale, value.y), fmaf(more.z, scale, value.z),
@@ -188,8 +213,8 @@ __global__ void __launch_bounds__(kThreads, kResident)
       int32_t* const arrivals = call.arrivals + tile.first * static_cast<int32_t>(gridDim.y) + blockIdx.y;
       if (!comes_last(arrivals, parts_of_tile, shared.is_last)) continue;
 #pragma unroll
-      for (int j = 0; j < kMine; ++j) {
-        const int32_t at = tid + j * kThreads, query = at / (kDim / 4), d = at % (kDim / 4) * 4;
+      for (int j = 0; j < Mine::kAll; ++j) {
+        const int32_t query = Mine::query(j), d = Mine::dim(j);
         if (query >= queries) continue;
         const KeyRange range = shared.ranges[query];
         const int64_t first =
@@ -205,21 +230,28 @@ __global__ void __launch_bounds__(kThreads, kResident)
       __syncthreads();  // the next tile's ranges take the place of these
     }
 #pragma unroll
-    for (int j = 0; j < kMine; ++j) {
-      const int32_t at = tid + j * kThreads, query = at / (kDim / 4), d = at % (kDim / 4) * 4;
-      float four[4] = {};
+    for (int j = 0; j < Mine::kOfPart; ++j) {
+      const int32_t query = Mine::query(j), d = Mine::dim(j);
+      float fours[4 * Mine::kParts] = {};
       if (query < queries) {
-        const float divisor = divisor_of(call, first_head + query % here, total[j]);
-        const float values[4] = {answer[j].x, answer[j].y, answer[j].z, answer[j].w};
 #pragma unroll
-        for (int i = 0; i < 4; ++i) four[i] = divisor > 0 ? values[i] / divisor : 0.0F;
+        for (int part = 0; part < Mine::kParts; ++part) {
+          const int of_part = part * Mine::kOfPart + j;
+          const float divisor = divisor_of(call, first_head + query % here, total[of_part]);
+          const float4& value = answer[of_part];
+          const float values[4] = {value.x, value.y, value.z, value.w};
+#pragma unroll
+          for (int i = 0; i < 4; ++i) fours[4 * part + i] = divisor > 0 ? values[i] / divisor : 0.0F;
+        }
       }
-      if constexpr (Format::kRotated) VectorOfFours<kDim>::rotate_back(four);
+      if constexpr (Format::kRotated) VectorOfFours<kDim>::rotate_back(fours);
       if (query >= queries) continue;
       auto* const out = static_cast<__nv_bfloat16*>(call.out) + (tile.first + query / here) * call.out_stride +
                         int64_t{first_head + query % here} * kDim + d;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) out[i] = __float2bfloat16_rn(four[i]);
+      for (int i = 0; i < 4 * Mine::kParts; ++i) {
+        out[i / 4 * Mine::kPart + i % 4] = __float2bfloat16_rn(fours[i]);
+      }
     }
   }
 }
@@ -252,7 +284,11 @@ void launch(cudaStream_t stream, const AttentionCall& call) {
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(columns), static_cast<unsigned>(segments));
   // Rows of a sequence share tiles, so that there may be fewer with work.
   const bool alone = heads.rows * columns * segments <= kEnoughBlocks / 2;
-  alone ? launch<kDim, 1, Format>(stream, grid, call, windows) : launch<kDim, 2, Format>(stream, grid, call, windows);
+  if constexpr (kDim > 128) {
+    launch<kDim, 1, Format>(stream, grid, call, windows);
+  } else {
+    alone ? launch<kDim, 1, Format>(stream, grid, call, windows) : launch<kDim, 2, Format>(stream, grid, call, windows);
+  }
 }
 
 }  // namespace
@@ -260,7 +296,14 @@ void launch(cudaStream_t stream, const AttentionCall& call) {
 void attention_tiles(cudaStream_t stream, const AttentionCall& call) {
   with_format(call.heads.numbers, [&](auto format) {
     using Format = decltype(format);
-    call.heads.head_dim == 64 ? launch<64, Format>(stream, call) : launch<128, Format>(stream, call);
+    switch (call.heads.head_dim) {
+      case 64:
+        return launch<64, Format>(stream, call);
+      case 128:
+        return launch<128, Format>(stream, call);
+      default:
+        return launch<256, Format>(stream, call);
+    }
   });
 }
 

@@ -18,15 +18,19 @@ __device__ __forceinline__ void write_as(char* at, Word word) {
   *reinterpret_cast<Word*>(at) = word;
 }
 
-/// Eights of a vector of kDim numbers at e, e + kStride, e + 2 kStride, ...: those that a lane of attention's tiles
-/// has. Where none was loaded there are numbers all the same.
+/// Numbers of a vector of kDim that attention's tiles take at a time: its parts, of which long vectors have two.
+template <int kDim>
+inline constexpr int kPartDim = kDim < 128 ? kDim : 128;
+
+/// Of a part of a vector of kDim numbers eights at e, e + kStride, e + 2 kStride, ...: those that a lane of attention's
+/// tiles has. Where none was loaded there are numbers all the same.
 template <class Numbers, int kDim, int kStride>
 struct ApartEights {
-  static constexpr int kCount = kDim / 8 / kStride;
+  static constexpr int kCount = kPartDim<kDim> / 8 / kStride;
   typename Numbers::Eight eights[kCount] = {};
-  __device__ __forceinline__ void load(const char* vector, int e) {
+  __device__ __forceinline__ void load(const char* vector, int e, int part) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) eights[i] = Numbers::eight(vector, kDim, e + i * kStride);
+    for (int i = 0; i < kCount; ++i) eights[i] = Numbers::eight(vector, kDim, e + (part * kCount + i) * kStride);
   }
   __device__ __forceinline__ uint4 to_bf16(int i) const { return Numbers::to_bf16(eights[i]); }
 };
@@ -165,12 +169,12 @@ struct Integers6 : Integers<31> {
   /// Of 128 numbers four words and two of upper bits, of 64 half as many.
   template <int kDim, int kApart>
   struct Apart {
-    static_assert(kApart == kStride && (kDim == 64 || kDim == 128));
-    static constexpr int kCount = kDim / 8 / kStride;
+    static_assert(kApart == kStride && (kDim == 64 || kDim % 128 == 0));
+    static constexpr int kCount = kPartDim<kDim> / 8 / kStride, kParts = kDim / kPartDim<kDim>;
     uint32_t low[kCount] = {}, high[kCount / 2] = {};
-    __device__ __forceinline__ void load(const char* vector, int e) {
-      const char* const lows = vector + 4 * kCount * e;
-      const char* const highs = vector + kDim / 2 + 2 * kCount * e;
+    __device__ __forceinline__ void load(const char* vector, int e, int part) {
+      const char* const lows = vector + 4 * kCount * (kParts * e + part);
+      const char* const highs = vector + kDim / 2 + 2 * kCount * (kParts * e + part);
       if constexpr (kCount == 4) {
         const auto four = read_as<uint4>(lows);
         const auto both = read_as<uint2>(highs);
@@ -252,12 +256,12 @@ struct Levels4 {
   /// Of 128 numbers two words, of 64 one.
   template <int kDim, int kApart>
   struct Apart {
-    static_assert(kApart == kStride && (kDim == 64 || kDim == 128));
-    static constexpr int kCount = kDim / 8 / kStride;
+    static_assert(kApart == kStride && (kDim == 64 || kDim % 128 == 0));
+    static constexpr int kCount = kPartDim<kDim> / 8 / kStride, kParts = kDim / kPartDim<kDim>;
     uint32_t words[kCount] = {};
-    __device__ __forceinline__ void load(const char* vector, int e) {
+    __device__ __forceinline__ void load(const char* vector, int e, int part) {
       if constexpr (kCount == 2) {
-        const auto both = read_as<uint2>(vector + 8 * e);
+        const auto both = read_as<uint2>(vector + 8 * (kParts * e + part));
         words[0] = both.x, words[1] = both.y;
       } else {
         words[0] = read_as<uint32_t>(vector + 4 * e);

@@ -73,34 +73,48 @@ struct StridedVector {
   }
 };
 
-/// A vector of kDim numbers of which a lane of kDim / 4 has four that follow one another.
+/// A vector of kDim numbers in parts of 128, or one of less: of each a lane of a quarter as many has four that follow
+/// one another, those of the next part after those of the one before.
 template <int kDim>
 struct VectorOfFours {
-  static __device__ __forceinline__ void transform(float (&x)[4]) {
+  static constexpr int kPart = kDim < 128 ? kDim : 128, kLanes = kPart / 4, kMine = kDim / kLanes;
+  static __device__ __forceinline__ void transform(float (&x)[kMine]) {
     level_of_places(x, 1);
     level_of_places(x, 2);
 #pragma unroll
-    for (int distance = 1; distance < kDim / 4; distance *= 2) level_of_lanes(x, distance);
+    for (int distance = 1; distance < kLanes; distance *= 2) level_of_lanes(x, distance);
+#pragma unroll
+    for (int distance = 4; distance < kMine; distance *= 2) level_of_places(x, distance);
 #pragma unroll
     for (float& value : x) value *= hadamard_factor(kDim);
   }
-  /// Signs of elements 4 l + i at bit l.
-  static __host__ __device__ constexpr uint32_t every_fourth(int i) {
+  /// Signs of a lane l's elements i at bit l.
+  static __host__ __device__ constexpr uint32_t of_lanes(int i) {
     uint32_t signs = 0;
-    for (int l = 0; l < kDim / 4; ++l) signs |= ((signs_of((4 * l + i) / 32) >> ((4 * l + i) % 32)) & 1U) << l;
+    for (int l = 0; l < kLanes; ++l) {
+      const int d = i / 4 * kPart + 4 * l + i % 4;
+      signs |= ((signs_of(d / 32) >> (d % 32)) & 1U) << l;
+    }
     return signs;
   }
-  static __device__ __forceinline__ void flip(float (&x)[4]) {
-    static_assert(kDim <= 128);
-    constexpr uint32_t kSigns[4] = {every_fourth(0), every_fourth(1), every_fourth(2), every_fourth(3)};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = flipped(x[i], kSigns[i], static_cast<int>(threadIdx.x) % (kDim / 4));
+  struct Signs {
+    uint32_t of[kMine] = {};
+  };
+  static __host__ __device__ constexpr Signs signs() {
+    Signs all;
+    for (int i = 0; i < kMine; ++i) all.of[i] = of_lanes(i);
+    return all;
   }
-  static __device__ __forceinline__ void rotate(float (&x)[4]) {
+  static __device__ __forceinline__ void flip(float (&x)[kMine]) {
+    constexpr Signs kSigns = signs();
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) x[i] = flipped(x[i], kSigns.of[i], static_cast<int>(threadIdx.x) % kLanes);
+  }
+  static __device__ __forceinline__ void rotate(float (&x)[kMine]) {
     flip(x);
     transform(x);
   }
-  static __device__ __forceinline__ void rotate_back(float (&x)[4]) {
+  static __device__ __forceinline__ void rotate_back(float (&x)[kMine]) {
     transform(x);
     flip(x);
   }
