@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which rows attention by Hopper's warpgroup instructions has. Any may: it decides about time and not about bits.
 
-#include "attention_hopper.cuh"
+#include "attention_hopper_halves.cuh"
 
 namespace ashlar::cuda {
 namespace {
 
-template <int kDim, class Format>
-__global__ void __launch_bounds__(HopperAttention<kDim, Format>::kThreads, 1)
+template <class Shape>
+__global__ void __launch_bounds__(Shape::kThreads, 1)
     wide_kernel(const __grid_constant__ AttentionCall call, int32_t window_rows) {
   extern __shared__ char raw[];
-  HopperAttention<kDim, Format>::run(call, window_rows, raw);
+  Shape::run(call, window_rows, raw);
 }
 
-template <int kDim, class Format>
+template <class Shape>
 void launch(cudaStream_t stream, const AttentionCall& call, int32_t window_rows, dim3 grid) {
-  using Shape = HopperAttention<kDim, Format>;
   static OncePerDevice allowed;
-  allow_shared_bytes(allowed, wide_kernel<kDim, Format>, Shape::kSharedBytes);
-  start(stream, {grid, Shape::kThreads, Shape::kSharedBytes}, wide_kernel<kDim, Format>, call, window_rows);
+  allow_shared_bytes(allowed, wide_kernel<Shape>, Shape::kSharedBytes);
+  start(stream, {grid, Shape::kThreads, Shape::kSharedBytes}, wide_kernel<Shape>, call, window_rows);
 }
 
 }  // namespace
@@ -26,21 +25,28 @@ void launch(cudaStream_t stream, const AttentionCall& call, int32_t window_rows,
 int32_t attention_hopper(cudaStream_t stream, const AttentionCall& call, int32_t multiprocessors) {
   const HeadsCall& heads = call.heads;
   const int32_t group = heads.q_heads / heads.n_kv_heads;
-  if (!has_tiles(heads) || heads.head_dim > 128 || group > kTileQueries || call.partial != nullptr) return 0;
+  if (!has_tiles(heads) || group > kTileQueries || call.partial != nullptr) return 0;
+  // Of codes of long heads too few bytes would be on their way.
+  const bool halves = heads.head_dim > 128;
+  if (halves && heads.numbers != KvNumbers::kBF16) return 0;
   const auto aligned = [](const void* at, int64_t stride) {
     return reinterpret_cast<uintptr_t>(at) % 8 == 0 && stride % 4 == 0;
   };
   if (!aligned(heads.qkv, heads.stride) || !aligned(call.out, call.out_stride)) return 0;
-  // Both warpgroups have whole windows of attention_tiles.cu, which has what is left.
-  const int32_t tile_rows = kTileQueries / group, window_rows = 2 * (64 / group / tile_rows * tile_rows);
+  // Warpgroups have whole windows of attention_tiles.cu, which has what is left; those with half a head each the same.
+  const int32_t tile_rows = kTileQueries / group, of_tile = 64 / group / tile_rows * tile_rows;
+  const int32_t window_rows = halves ? of_tile : 2 * of_tile;
   const int32_t windows = (heads.rows + window_rows - 1) / window_rows;
   // The tiles of 16 queries, which take more time together, keep more multiprocessors busy.
   if (4 * windows * heads.n_kv_heads < multiprocessors) return 0;
   const dim3 grid(static_cast<unsigned>(heads.n_kv_heads), static_cast<unsigned>(windows));
   with_format(heads.numbers, [&](auto format) {
     using Format = decltype(format);
-    heads.head_dim == 64 ? launch<64, Format>(stream, call, window_rows, grid)
-                         : launch<128, Format>(stream, call, window_rows, grid);
+    if constexpr (!Format::kScaled) {
+      if (halves) return launch<HopperHalves<Format>>(stream, call, window_rows, grid);
+    }
+    heads.head_dim == 64 ? launch<HopperAttention<64, Format>>(stream, call, window_rows, grid)
+                         : launch<HopperAttention<128, Format>>(stream, call, window_rows, grid);
   });
   return window_rows;
 }

@@ -46,14 +46,17 @@ struct HopperAttention {
 
   // --- Two consuming warpgroups.
 
-  /// The tile's 64 queries, zeros beyond `n`. rows: those of its first row and head.
+  /// The tile's 64 queries, zeros beyond `n`, by the warpgroup or, of kReaders 256, both. rows: those of its first row
+  /// and head.
+  template <int kReaders = 128>
   static __device__ __forceinline__ void read_queries(const AttentionCall& call, const __nv_bfloat16* rows,
                                                       int32_t group, int32_t n, int warpgroup, char* to) {
-    constexpr int kMine = 64 * kDim / 4 / 128;
+    constexpr int kMine = 64 * kDim / 4 / kReaders;
     uint2 fours[kMine];  // on their way together
 #pragma unroll
     for (int j = 0; j < kMine; ++j) {
-      const int i = static_cast<int>(threadIdx.x) % 128 + 128 * j, query = i / (kDim / 4), piece = i % (kDim / 4);
+      const int i = static_cast<int>(threadIdx.x) % kReaders + kReaders * j, query = i / (kDim / 4),
+                piece = i % (kDim / 4);
       fours[j] = make_uint2(0, 0);
       if (query < n) {
         fours[j] = *reinterpret_cast<const uint2*>(rows + query / group * call.heads.stride + query % group * kDim +
@@ -62,7 +65,8 @@ struct HopperAttention {
     }
 #pragma unroll
     for (int j = 0; j < kMine; ++j) {
-      const int i = static_cast<int>(threadIdx.x) % 128 + 128 * j, query = i / (kDim / 4), piece = i % (kDim / 4);
+      const int i = static_cast<int>(threadIdx.x) % kReaders + kReaders * j, query = i / (kDim / 4),
+                piece = i % (kDim / 4);
       if constexpr (Format::kRotated) {
         const float2 low = unpack_bf16(fours[j].x), high = unpack_bf16(fours[j].y);
         float four[4] = {low.x, low.y, high.x, high.y};
@@ -73,7 +77,7 @@ struct HopperAttention {
     }
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     if (warpgroup == 0) {
-      asm volatile("bar.sync 1, 128;" ::: "memory");
+      asm volatile("bar.sync 1, %0;" ::"n"(kReaders) : "memory");
     } else {
       asm volatile("bar.sync 2, 128;" ::: "memory");
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How keys and values of a window of attention_hopper.cuh come to shared memory: four warps, eight where they are
-// codes, keep a ring of stages full, a stage being the keys or the values of half a segment.
+// codes, keep a ring of stages full, a stage being the keys or the values of half a segment, or of a quarter where
+// heads are of 256.
 
 #include <type_traits>
 
@@ -45,13 +46,14 @@ __device__ __forceinline__ bool meets(const KeyRange& keys, int32_t first, int32
 
 template <int kDim, class Format>
 struct HopperKeys {
-  static constexpr int kKeys = kSegment / 2;          // of a stage
-  static constexpr int kColumns = kDim / 64;          // of 128 bytes
-  static constexpr int kEightKeys = kColumns * 1024;  // bytes
+  static constexpr int kKeys = kSegment / (kDim > 128 ? 4 : 2);  // of a stage
+  static constexpr int kParts = kSegment / kKeys;                // stages of keys of a segment
+  static constexpr int kColumns = kDim / 64;                     // of 128 bytes
+  static constexpr int kEightKeys = kColumns * 1024;             // bytes
   static constexpr int kTileBytes = kKeys * kDim * 2;
   /// Of codes, a stage of keys has two floats a key after its tile: what scores are multiplied by, and weights.
   static constexpr int kStageBytes = kTileBytes + (Format::kScaled ? 1024 : 0);
-  static constexpr int kStages = kDim == 128 ? (Format::kScaled ? 5 : 6) : 8;
+  static constexpr int kStages = kDim > 128 ? 5 : kDim == 128 ? (Format::kScaled ? 5 : 6) : 8;
   static_assert(kStages >= 4);  // keys of a segment stay until its weights are there
 
   /// Codes go through registers, so that more warps wait for them.
@@ -77,13 +79,14 @@ struct HopperKeys {
     return at / 16 * column_bytes + row % 8 * 128 + ((at % 16 / 2) ^ (row % 8)) * 16 + at % 2 * 8;
   }
 
-  // --- Four producing warps, each with two pages of a stage.
+  // --- Four producing warps, each with two pages of a stage, or one.
 
   /// Copies a page of keys or values to its place in a stage, `to`. A lane has 8 bytes of keys or 16 of values of every
-  /// row, or of every second or fourth one.
+  /// row, or of every second or fourth one; of long keys the same of each 128 dimensions.
   template <bool kValue>
   static __device__ __forceinline__ void copy_page(const char* page, uint32_t to) {
-    constexpr int kBytes = kValue ? 16 : 8, kPieces = kDim * 2 / kBytes, kTogether = 32 / kPieces;
+    constexpr int kBytes = kValue ? 16 : 8, kTimes = kValue || kDim <= 128 ? 1 : kDim / 128;
+    constexpr int kPieces = kDim * 2 / kBytes / kTimes, kTogether = 32 / kPieces;
     const int lane = static_cast<int>(threadIdx.x) % 32, piece = lane % kPieces, line = lane / kPieces;
     const char* const from = page + line * kDim * 2 + piece * kBytes;
     const uint32_t at = to + (kValue ? piece / 8 * 1024 + piece % 8 * 16 : place_of(piece, 0, 1024)) + line * 128;
@@ -91,7 +94,10 @@ struct HopperKeys {
     for (int r = 0; r < kPageTokens; r += kTogether) {
       // Rows of a lane are 0 to kTogether - 1 further on than r, so that their bits do not meet.
       const uint32_t mixed = (at ^ ((r + line) % 8 * 16)) + r / 8 * kEightKeys + r % 8 * 128;
-      copy_async<kBytes>(mixed, from + r * kDim * 2, true);
+#pragma unroll
+      for (int i = 0; i < kTimes; ++i) {
+        copy_async<kBytes>(mixed + i * 2048, from + r * kDim * 2 + i * kPieces * kBytes, true);
+      }
     }
   }
 
@@ -99,7 +105,8 @@ struct HopperKeys {
   template <bool kValue>
   static __device__ __forceinline__ void copy_rows(const AttentionCall& call, const KeySource& source,
                                                    const KeyRange& keys, const char* page, int32_t first, uint32_t to) {
-    constexpr int kBytes = kValue ? 16 : 8, kPieces = kDim * 2 / kBytes, kTogether = 32 / kPieces;
+    constexpr int kBytes = kValue ? 16 : 8, kTimes = kValue || kDim <= 128 ? 1 : kDim / 128;
+    constexpr int kPieces = kDim * 2 / kBytes / kTimes, kTogether = 32 / kPieces;
     const int lane = static_cast<int>(threadIdx.x) % 32, piece = lane % kPieces;
 #pragma unroll 1
     for (int r = lane / kPieces; r < kPageTokens; r += kTogether) {
@@ -111,7 +118,10 @@ struct HopperKeys {
         from = Format::template vector<kValue>(call.heads, in_scratch(call.heads, slot), source.kv_head);
       }
       const int place = kValue ? piece / 8 * 1024 + r % 8 * 128 + (piece % 8 ^ r % 8) * 16 : place_of(piece, r, 1024);
-      copy_async<kBytes>(to + r / 8 * kEightKeys + place, from + piece * kBytes, there);
+#pragma unroll
+      for (int i = 0; i < kTimes; ++i) {
+        copy_async<kBytes>(to + r / 8 * kEightKeys + place + i * 2048, from + (i * kPieces + piece) * kBytes, there);
+      }
     }
   }
 
@@ -121,9 +131,10 @@ struct HopperKeys {
                                                     const KeyRange& keys, char* pages, int32_t segment, int half,
                                                     char* stage) {
     const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
+    constexpr int kPages = kKeys / kPageTokens, kMine = kPages / 4;
 #pragma unroll
-    for (int t = 0; t < 2; ++t) {
-      const int of_stage = 2 * warp + t, of_segment = 8 * half + of_stage;
+    for (int t = 0; t < kMine; ++t) {
+      const int of_stage = kMine * warp + t, of_segment = kPages * half + of_stage;
       const int32_t first = segment + of_segment * kPageTokens, end = first + kPageTokens;
       const auto address = __shfl_sync(~0u, reinterpret_cast<unsigned long long>(pages), of_segment);
       const char* const page =
@@ -250,11 +261,11 @@ struct HopperKeys {
       char* const pages = next;
       next = pages_of(segment + kSegment);
 #pragma unroll
-      for (int part = 0; part < 4; ++part) {  // keys of both halves, then values
-        const int half = part % 2;
+      for (int part = 0; part < 2 * kParts; ++part) {  // keys of both halves, or all quarters, then values
+        const int half = part % kParts;
         if (!meets(keys, segment + half * kKeys, kKeys)) continue;
         if constexpr (Format::kScaled) {
-          if (part < 2) {
+          if (part < kParts) {
             produce_stage<false>(call, source, keys, pages, segment, half, ring);
           } else {
             produce_stage<true>(call, source, keys, pages, segment, half, ring);
@@ -263,7 +274,7 @@ struct HopperKeys {
           continue;
         }
         barrier_wait(&ring.empty[ring.slot], ring.parity);
-        if (part < 2) {
+        if (part < kParts) {
           copy_stage<false>(call, source, keys, pages, segment, half, ring.stage());
         } else {
           copy_stage<true>(call, source, keys, pages, segment, half, ring.stage());
