@@ -2,8 +2,8 @@
 #pragma once
 // attention_hopper.cuh for heads of 256, with the same bits. Answers of 64 queries and scores of a segment do not fit
 // into the registers of a warpgroup. So both have the same 64 queries: each finds the weights of half a segment's keys,
-// tells the other, and then adds up all of the segment's values in half of their dimensions. Stages are quarters of a
-// segment, and values are let go as they are added up, so that the next ones are on their way meanwhile.
+// hands them to the other, and then adds up all of the segment's values in half of their dimensions. Stages are
+// quarters of a segment, and values are let go as they are added up, so that the next ones are on their way meanwhile.
 
 #include "attention_hopper.cuh"
 
@@ -24,7 +24,7 @@ struct HopperHalves {
   static constexpr int kEightKeys = Keys::kEightKeys;
   static constexpr int kConsumers = Whole::kConsumers, kThreads = Whole::kThreads;
 
-  /// What the warpgroups tell each other about a segment.
+  /// What the warpgroups hand each other of a segment.
   struct Meeting {
     uint4 weights[kCuts][2][128];  ///< of a thread, as the instruction takes 16 keys
     float highest[kCuts][64];
@@ -163,7 +163,7 @@ struct HopperHalves {
           sum[w][h] = quad_sum(of_weights);
         }
       }
-      meet();  // the other one is done with what was told about the segment before
+      meet();  // the other one is done with the segment before
 #pragma unroll
       for (int w = 0; w < kMyCuts; ++w) {
         const int of_segment = warpgroup * kMyCuts + w;
