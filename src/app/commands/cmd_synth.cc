@@ -4,6 +4,7 @@
 #include "app/command_line/validators.h"
 #include "app/commands/commands.h"
 #include "base/error.h"
+#include "measure/synth/drafter_shapes.h"
 #include "measure/synth/shapes.h"
 #include "measure/synth/synth.h"
 #include "session/interrupt.h"
@@ -13,6 +14,10 @@
 
 namespace ashlar {
 namespace {
+
+std::string line_of(const SynthResult::Made& made) {
+  return made.folder.string() + ": " + std::to_string(made.parameters) + " parameters\n";
+}
 
 void synth(SynthOptions& options) {
   SynthResult result;
@@ -29,26 +34,30 @@ void synth(SynthOptions& options) {
     print_note(error.what());
     throw CLI::RuntimeError(kInterruptedExit);
   }
-  std::string text = result.model.string() + ": " + std::to_string(result.parameters) + " parameters\n";
-  if (!result.drafter.empty()) {
-    text += result.drafter.string() + ": " + std::to_string(result.drafter_parameters) + " parameters\n";
-  }
+  std::string text = line_of(result.model);
+  for (const SynthResult::Made& drafter : result.drafters) text += line_of(drafter);
   write_output(text);
 }
 
 }  // namespace
 
 CLI::App* add_synth_command(CLI::App& app) {
-  constexpr int32_t kDrafterLayers = 5;
   auto options = std::make_shared<SynthOptions>();
   CLI::App* command = app.add_subcommand("synth", "Make a model of random weights, to measure what its shape takes");
   command->add_option("SHAPE", options->shape, "Name of a shape, or the path of a config.json or of a model's folder")
       ->required()
       ->type_name("");
   command->add_option("-o,--out", options->folder, "Folder to make")->required()->type_name("FOLDER");
-  command->add_flag_callback(
-      "--drafter", [options] { options->drafter_layers = kDrafterLayers; },
+  CLI::Option* const one = command->add_flag_callback(
+      "--drafter", [options] { options->drafters = {drafter_kinds().front()}; },
       "Make a DFlash drafter of 5 layers as well, in FOLDER-dflash");
+  command
+      ->add_option("--drafters", options->drafters,
+                   "Make these as well, each in FOLDER-KIND: dflash and dflash2 of 5 layers, eagle3 of one")
+      ->delimiter(',')
+      ->check(CLI::IsMember(drafter_kinds()))
+      ->type_name("KIND,...")
+      ->excludes(one);
   command->add_option("--layers", options->layers, "Layers, in place of the shape's own")
       ->transform(whole(1, 1000))
       ->type_name("N");
@@ -62,10 +71,12 @@ CLI::App* add_synth_command(CLI::App& app) {
       "Shapes: " + shape_names() +
       ".\n"
       "A config.json may be of any family that can be loaded. Weights are bf16, the tokenizer knows bytes;\n"
-      "answers mean nothing, but steps take what they take with trained weights.\n"
+      "answers mean nothing, but steps take what they take with trained weights. Models whose family has a layer\n"
+      "that drafts (--drafter mtp) get one.\n"
       "Examples:\n"
       "  ashlar synth qwen3-0.6b -o qwen --drafter\n"
-      "  ashlar bench qwen --drafter qwen-dflash --accept-length 4");
+      "  ashlar bench qwen --drafter qwen-dflash --accept-length 4\n"
+      "  ashlar synth qwen3.5-9b -o qwen --drafters dflash2,eagle3");
   command->callback([options] { synth(*options); });
   return command;
 }

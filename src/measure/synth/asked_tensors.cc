@@ -10,10 +10,13 @@
 #include <new>
 
 #include "base/error.h"
+#include "decode/drafters.h"
 #include "device/device.h"
 #include "device/forwarded_ops.h"
 #include "io/weights/checkpoint.h"
 #include "model/drafters/dflash.h"
+#include "model/drafters/eagle3.h"
+#include "model/drafters/mtp.h"
 #include "model/model.h"
 
 namespace ashlar {
@@ -103,6 +106,36 @@ class WeightlessOps final : public ForwardedOps {
   }
 };
 
+void ask_dflash(const Model& target, const std::filesystem::path& folder, const Checkpoint& made) {
+  DflashConfig config = read_dflash_config(folder);
+  check_fit(config, target.config());
+  DflashDrafter::load(target, std::move(config), made);
+}
+
+void ask_eagle3(const Model& target, const std::filesystem::path& folder, const Checkpoint& made) {
+  Eagle3Config config = read_eagle3_config(folder);
+  fit_to_target(config, target.config());
+  Eagle3Head::load(target, std::move(config), made);
+}
+
+struct Asking {
+  const char* method;
+  void (*ask)(const Model& target, const std::filesystem::path& folder, const Checkpoint& made);
+};
+constexpr Asking kAsking[] = {{"dflash", ask_dflash}, {"eagle3", ask_eagle3}};
+
+void ask(const Model& target, const std::filesystem::path& folder, std::vector<AskedTensor>& asked) {
+  NotingMaker maker(asked);
+  const std::string method = method_of_drafter(folder);
+  const auto* const found = std::ranges::find(kAsking, method, &Asking::method);
+  if (found == std::end(kAsking)) throw Error("synth", folder.string() + ": a drafter of this kind is not made");
+  found->ask(target, folder, Checkpoint(folder, maker));
+}
+
+bool has_layer_to_draft(const ModelConfig& config) {
+  return config.names.mtp != nullptr && config.mtp.layers == 1 && !config.mtp.own_vocabulary;
+}
+
 }  // namespace
 
 int64_t AskedTensor::count() const {
@@ -111,7 +144,7 @@ int64_t AskedTensor::count() const {
   return n;
 }
 
-AskedTensors asked_tensors(const std::filesystem::path& model, const std::filesystem::path& drafter) {
+AskedTensors asked_tensors(const std::filesystem::path& model, std::span<const std::filesystem::path> drafters) {
   constexpr int32_t kPositions = 1;  // tables of positions are no tensors
   DeviceOptions one_thread;
   one_thread.threads = 1;
@@ -119,12 +152,10 @@ AskedTensors asked_tensors(const std::filesystem::path& model, const std::filesy
   WeightlessOps ops(*host);
   AskedTensors out;
   NotingMaker of_model(out.model);
-  const auto target = Model::load(ops, read_model_config(model), Checkpoint(model, of_model), kPositions);
-  if (drafter.empty()) return out;
-  NotingMaker of_drafter(out.drafter);
-  DflashConfig config = read_dflash_config(drafter);
-  check_fit(config, target->config());
-  DflashDrafter::load(*target, std::move(config), Checkpoint(drafter, of_drafter));
+  const Checkpoint made(model, of_model);
+  const auto target = Model::load(ops, read_model_config(model), made, kPositions);
+  if (has_layer_to_draft(target->config())) MtpHead::load(*target, made);
+  for (const std::filesystem::path& folder : drafters) ask(*target, folder, out.drafters.emplace_back());
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,14 @@ struct AskedTensor {
   int64_t count() const;  ///< numbers
 };
 
-/// What a model and a DFlash drafter of it ask for, in the order in which they do.
+/// What a model, with the layer that drafts if its family has one, and drafters of it ask for, in the order in which
+/// they do.
 struct AskedTensors {
-  std::vector<AskedTensor> model, drafter;
+  std::vector<AskedTensor> model;
+  std::vector<std::vector<AskedTensor>> drafters;
 };
 
-/// Of the folder's config.json, and of that of a drafter's folder, if there is one ("": none). Throws what loading
-/// throws.
-AskedTensors asked_tensors(const std::filesystem::path& model, const std::filesystem::path& drafter = {});
+/// Of the folder's config.json, and of those of drafters' folders. Throws what loading throws.
+AskedTensors asked_tensors(const std::filesystem::path& model, std::span<const std::filesystem::path> drafters = {});
 
 }  // namespace ashlar

@@ -15,7 +15,8 @@ struct Shape {
   const char* family;
   int32_t hidden, layers, heads, kv_heads, intermediate, vocab;
   bool tied;
-  const char* more;  // settings of its own
+  const char* more;               // settings of its own
+  const char* experts = nullptr;  // and of its mixtures, where others have the rest in common; null: there are none
 };
 
 constexpr const char* kQwen3 =
@@ -25,6 +26,15 @@ constexpr const char* kQwen3Moe =
     R"({"head_dim": 128, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "max_position_embeddings": 40960,
         "attention_bias": false, "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768,
         "norm_topk_prob": true})";
+constexpr const char* kQwen35 =
+    R"({"head_dim": 256, "rms_norm_eps": 1e-6, "max_position_embeddings": 262144, "attention_bias": false,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000000.0, "partial_rotary_factor": 0.25},
+        "full_attention_interval": 4, "linear_num_key_heads": 16, "linear_num_value_heads": 32,
+        "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4,
+        "mtp_num_hidden_layers": 1})";
+constexpr const char* kQwen35Experts =
+    R"({"num_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 512,
+        "shared_expert_intermediate_size": 512})";
 constexpr const char* kLlama3 =
     R"({"rms_norm_eps": 1e-5, "rope_theta": 500000.0, "max_position_embeddings": 131072, "attention_bias": false,
         "mlp_bias": false})";
@@ -37,6 +47,9 @@ constexpr Shape kShapes[] = {
     {"qwen3-14b", "qwen3", 5120, 40, 40, 8, 17408, 151936, false, kQwen3},
     {"qwen3-32b", "qwen3", 5120, 64, 64, 8, 25600, 151936, false, kQwen3},
     {"qwen3-30b-a3b", "qwen3_moe", 2048, 48, 32, 4, 6144, 151936, false, kQwen3Moe},
+    {"qwen3.5-4b", "qwen3_5_text", 2560, 32, 16, 4, 9216, 248320, true, kQwen35},
+    {"qwen3.5-9b", "qwen3_5_text", 4096, 32, 16, 4, 12288, 248320, false, kQwen35},
+    {"qwen3.5-35b-a3b", "qwen3_5_moe_text", 2048, 40, 16, 2, 512, 248320, false, kQwen35, kQwen35Experts},
     {"llama-3.2-1b", "llama", 2048, 16, 32, 8, 8192, 128256, true, kLlama3},
     {"llama-3.1-8b", "llama", 4096, 32, 32, 8, 14336, 128256, false, kLlama3},
 };
@@ -52,17 +65,8 @@ Json config_of(const Shape& shape) {
                  {"vocab_size", shape.vocab},
                  {"tie_word_embeddings", shape.tied}};
   config.update(parse_json(shape.more, shape.name));
+  if (shape.experts != nullptr) config.update(parse_json(shape.experts, shape.name));
   return config;
-}
-
-// Evenly over the model's layers, as in published drafters: 1, 9, 17, 25 and 33 of 36.
-std::vector<int32_t> read_layers(int32_t layers) {
-  constexpr int32_t kStates = 5;
-  std::vector<int32_t> out;
-  for (int32_t i = 0; i < std::min(kStates, layers); ++i) {
-    out.push_back(layers < 2 * kStates ? i : 1 + i * (layers - 4) / (kStates - 1));
-  }
-  return out;
 }
 
 }  // namespace
@@ -85,34 +89,6 @@ std::string shape_names() {
   std::string names;
   for (const Shape& shape : kShapes) names += (names.empty() ? "" : ", ") + std::string(shape.name);
   return names;
-}
-
-Json dflash_config_for(const ModelConfig& target, int32_t layers) {
-  constexpr int32_t kBlock = 16;
-  const StackConfig& stack = target.stack;
-  // Where the model has other layers besides, those with attention; in any case heads that share keys and values.
-  const auto attends = [&](const LayerAttention& layer) { return layer.shape.n_heads > 0; };
-  const auto found = std::ranges::find_if(stack.layers, attends);
-  if (found == stack.layers.end()) throw Error("synth", "a model without attention has no drafter");
-  const int32_t experts = stack.moe ? stack.moe->routing.top_k * stack.moe->intermediate : 0;
-  return {{"architectures", {"DFlashDraftModel"}},
-          {"model_type", "qwen3"},
-          {"block_size", kBlock},
-          {"num_target_layers", stack.n_layers},
-          {"dflash_config", {{"target_layer_ids", read_layers(stack.n_layers)}, {"mask_token_id", 3}}},
-          {"hidden_size", stack.hidden},
-          {"intermediate_size", stack.intermediate > 0 ? stack.intermediate : experts},
-          {"num_hidden_layers", layers},
-          {"num_attention_heads", found->shape.n_heads},
-          {"num_key_value_heads", found->shape.n_kv_heads},
-          {"head_dim", found->shape.head_dim},
-          {"hidden_act", "silu"},
-          {"rms_norm_eps", 1e-6},
-          {"rope_theta", 1000000.0},
-          {"vocab_size", target.vocab},
-          {"max_position_embeddings", target.max_positions},
-          {"attention_bias", false},
-          {"tie_word_embeddings", target.tied_head}};
 }
 
 }  // namespace ashlar

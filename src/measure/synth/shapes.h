@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What config.json says of models whose shapes are often measured, and of a drafter that fits a model.
+// What config.json says of models whose shapes are often measured.
 
 #include <string>
 
 #include "io/json.h"
-#include "model/config.h"
 
 namespace ashlar {
 
@@ -15,8 +14,5 @@ Json shape_config(const std::string& shape);
 
 /// "qwen3-0.6b, qwen3-1.7b, ..."
 std::string shape_names();
-
-/// A DFlash drafter of `layers` layers for the model, as wide as the model is, with blocks of 16.
-Json dflash_config_for(const ModelConfig& target, int32_t layers);
 
 }  // namespace ashlar

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -13,6 +13,7 @@
 #include "io/durable_file.h"
 #include "io/weights/safetensors_writer.h"
 #include "measure/synth/asked_tensors.h"
+#include "measure/synth/drafter_shapes.h"
 #include "measure/synth/made_folder.h"
 #include "measure/synth/shapes.h"
 
@@ -55,13 +56,23 @@ class Numbers {
   bool is_vector_, is_bias_;
 };
 
+bool is_of_integers(const AskedTensor& tensor) { return tensor.dtype == "I64"; }
+
+int64_t bytes_of(const AskedTensor& tensor) {
+  return tensor.count() * (is_of_integers(tensor) ? static_cast<int64_t>(sizeof(int64_t)) : kBytes);
+}
+
 int64_t bytes_of(const std::vector<AskedTensor>& tensors) {
   int64_t bytes = 0;
-  for (const AskedTensor& tensor : tensors) bytes += tensor.count() * kBytes;
+  for (const AskedTensor& tensor : tensors) bytes += bytes_of(tensor);
   return bytes;
 }
 
-int64_t count_of(const std::vector<AskedTensor>& tensors) { return bytes_of(tensors) / kBytes; }
+int64_t count_of(const std::vector<AskedTensor>& tensors) {
+  int64_t count = 0;
+  for (const AskedTensor& tensor : tensors) count += is_of_integers(tensor) ? 0 : tensor.count();
+  return count;
+}
 
 // Whether `bytes` fit next to what they replace. Throws if they do not even fit in its place.
 bool fits_next_to_it(const MadeFolder& folder, int64_t bytes, int64_t replaced) {
@@ -75,10 +86,17 @@ bool fits_next_to_it(const MadeFolder& folder, int64_t bytes, int64_t replaced) 
                            " MB; the weights need " + std::to_string(bytes / 1'000'000) + " MB");
 }
 
-TensorToWrite tensor_to_write(const AskedTensor& asked, uint64_t seed, const std::function<void(int64_t)>& written) {
+// `zeros`: as many as any tensor of integers has numbers.
+TensorToWrite tensor_to_write(const AskedTensor& asked, uint64_t seed, std::span<const int64_t> zeros,
+                              const std::function<void(int64_t)>& written) {
   TensorToWrite tensor;
   tensor.name = asked.name;
   tensor.shape = asked.shape;
+  if (is_of_integers(asked)) {
+    tensor.type = TensorToWrite::Type::kI64;
+    tensor.integers = zeros.first(static_cast<size_t>(asked.count()));
+    return tensor;
+  }
   tensor.type = TensorToWrite::Type::kBF16;
   if (!asked.dtype.empty()) throw Error("synth", asked.name + ": is of " + asked.dtype + ", which is not made");
   tensor.fill = [numbers = Numbers(asked, seed), cols = asked.shape.back(), written](int64_t first, int64_t rows,
@@ -95,7 +113,7 @@ std::vector<std::span<const AskedTensor>> shards_of(const std::vector<AskedTenso
   size_t begin = 0;
   int64_t bytes = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const int64_t own = tensors[i].count() * kBytes;
+    const int64_t own = bytes_of(tensors[i]);
     if (i > begin && bytes + own > shard_bytes) {
       shards.emplace_back(tensors.data() + begin, i - begin);
       begin = i;
@@ -115,6 +133,9 @@ std::string five_digits(size_t number) {
 void write_weights(const fs::path& folder, const std::vector<AskedTensor>& tensors, const SynthOptions& options,
                    const std::function<void(int64_t)>& written) {
   const auto shards = shards_of(tensors, options.shard_bytes);
+  int64_t integers = 0;
+  for (const AskedTensor& tensor : tensors) integers = std::max(integers, is_of_integers(tensor) ? tensor.count() : 0);
+  const std::vector<int64_t> zeros(static_cast<size_t>(integers));
   Json places = Json::object();
   for (size_t i = 0; i < shards.size(); ++i) {
     const std::string file = shards.size() == 1
@@ -122,7 +143,7 @@ void write_weights(const fs::path& folder, const std::vector<AskedTensor>& tenso
                                  : "model-" + five_digits(i + 1) + "-of-" + five_digits(shards.size()) + ".safetensors";
     std::vector<TensorToWrite> parts;
     for (const AskedTensor& tensor : shards[i]) {
-      parts.push_back(tensor_to_write(tensor, options.seed, written));
+      parts.push_back(tensor_to_write(tensor, options.seed, zeros, written));
       places[tensor.name] = file;
     }
     write_safetensors(folder / file, parts, {{"format", "pt"}});
@@ -160,6 +181,13 @@ Json tokenizer_config() {
            "'<|im_start|>assistant\n' }}{% endif %}"}};
 }
 
+fs::path folder_next_to(const fs::path& model, const std::string& kind) {
+  fs::path folder = model.lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  folder += "-" + kind;
+  return folder;
+}
+
 }  // namespace
 
 SynthResult synthesize(const SynthOptions& options, const SynthProgress& progress) {
@@ -168,27 +196,33 @@ SynthResult synthesize(const SynthOptions& options, const SynthProgress& progres
   const ModelConfig read = read_config_json(config, options.shape);
   check_vocabulary(read);
   SynthResult result;
-  result.model = options.folder;
-  MadeFolder model(result.model, options.force);
-  std::optional<MadeFolder> drafter;
-  if (options.drafter_layers > 0) {
-    result.drafter = result.model.lexically_normal();
-    if (!result.drafter.has_filename()) result.drafter = result.drafter.parent_path();
-    result.drafter += "-dflash";
-    drafter.emplace(result.drafter, options.force);
-    write_durably(drafter->fresh() / "config.json", dflash_config_for(read, options.drafter_layers).dump(1) + "\n");
+  result.model.folder = options.folder;
+  std::deque<MadeFolder> folders;  // the model's, then those of its drafters
+  folders.emplace_back(options.folder, options.force);
+  std::vector<fs::path> drafters;
+  for (const std::string& kind : options.drafters) {
+    if (std::ranges::count(options.drafters, kind) > 1) throw Error("synth", "the drafter " + kind + " is named twice");
+    const Json drafter = drafter_config_for(kind, read, options.drafter_layers);
+    result.drafters.push_back({folder_next_to(options.folder, kind)});
+    drafters.push_back(folders.emplace_back(result.drafters.back().folder, options.force).fresh());
+    write_durably(drafters.back() / "config.json", drafter.dump(1) + "\n");
   }
-  write_durably(model.fresh() / "config.json", config.dump(1) + "\n");
-  write_durably(model.fresh() / "tokenizer.json", byte_tokenizer());
-  write_durably(model.fresh() / "tokenizer_config.json", tokenizer_config().dump(1) + "\n");
-  const AskedTensors asked = asked_tensors(model.fresh(), drafter ? drafter->fresh() : fs::path());
-  result.parameters = count_of(asked.model);
-  result.drafter_parameters = count_of(asked.drafter);
-  result.bytes = bytes_of(asked.model) + bytes_of(asked.drafter);
+  const fs::path& fresh = folders.front().fresh();
+  write_durably(fresh / "config.json", config.dump(1) + "\n");
+  write_durably(fresh / "tokenizer.json", byte_tokenizer());
+  write_durably(fresh / "tokenizer_config.json", tokenizer_config().dump(1) + "\n");
+  const AskedTensors asked = asked_tensors(fresh, drafters);
+  result.model.parameters = count_of(asked.model);
+  result.bytes = bytes_of(asked.model);
+  for (size_t i = 0; i < drafters.size(); ++i) {
+    result.drafters[i].parameters = count_of(asked.drafters[i]);
+    result.bytes += bytes_of(asked.drafters[i]);
+  }
   // What is replaced stays until all is written, if the disk has room for both.
-  if (!fits_next_to_it(model, result.bytes, model.replaced_bytes() + (drafter ? drafter->replaced_bytes() : 0))) {
-    model.remove_replaced();
-    if (drafter) drafter->remove_replaced();
+  int64_t replaced = 0;
+  for (const MadeFolder& folder : folders) replaced += folder.replaced_bytes();
+  if (!fits_next_to_it(folders.front(), result.bytes, replaced)) {
+    for (const MadeFolder& folder : folders) folder.remove_replaced();
   }
   int64_t done = 0;
   const auto written = [&](int64_t bytes) {
@@ -196,10 +230,9 @@ SynthResult synthesize(const SynthOptions& options, const SynthProgress& progres
     done += bytes;
     if (progress) progress(done, result.bytes);
   };
-  write_weights(model.fresh(), asked.model, options, written);
-  if (drafter) write_weights(drafter->fresh(), asked.drafter, options, written);
-  model.commit();
-  if (drafter) drafter->commit();
+  write_weights(fresh, asked.model, options, written);
+  for (size_t i = 0; i < drafters.size(); ++i) write_weights(drafters[i], asked.drafters[i], options, written);
+  for (const MadeFolder& folder : folders) folder.commit();
   return result;
 }
 

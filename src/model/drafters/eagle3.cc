@@ -32,6 +32,10 @@ std::unique_ptr<Eagle3Head> Eagle3Head::load(const Model& target, Eagle3Config c
   fit_to_target(config, target.config());
   check_rope_size(config.folder, config.stack, target.max_positions());
   const Checkpoint checkpoint(config.folder);
+  return load(target, std::move(config), checkpoint);
+}
+
+std::unique_ptr<Eagle3Head> Eagle3Head::load(const Model& target, Eagle3Config config, const Checkpoint& checkpoint) {
   WeightBinder binder(target.ops(), checkpoint, Products::kPropose);
   std::unique_ptr<Eagle3Head> head(new Eagle3Head(target, std::move(config), binder));
   binder.finish();

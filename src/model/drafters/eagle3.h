@@ -19,6 +19,8 @@ class Eagle3Head final : public DraftHead {
   static std::unique_ptr<Eagle3Head> load(const Model& target, const std::filesystem::path& folder);
   /// The weights of `config.folder` as `config` says.
   static std::unique_ptr<Eagle3Head> load(const Model& target, Eagle3Config config);
+  /// The same of the checkpoint given, of a configuration that fits the target.
+  static std::unique_ptr<Eagle3Head> load(const Model& target, Eagle3Config config, const Checkpoint& checkpoint);
 
   std::span<const AuxLayer> aux_layers() const override { return aux_layers_; }
   int32_t aux_width() const override { return config_.aux_width(); }

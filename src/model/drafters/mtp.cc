@@ -112,13 +112,19 @@ bool is_model_of_mtp_family(const std::filesystem::path& folder) {
 }
 
 std::unique_ptr<MtpHead> MtpHead::load(const Model& target) {
-  StackConfig config = mtp_stack(target.config());
   const Checkpoint checkpoint(target.config().folder);
+  mtp_stack(target.config());  // says what else is wrong
   const std::string prefix = target.config().mtp_prefix();
   const auto& tensors = checkpoint.tensors();
   if (const auto first = tensors.lower_bound(prefix); first == tensors.end() || !first->first.starts_with(prefix)) {
     fail(target.config(), "holds no tensors " + prefix + "*, of the layer that drafts");
   }
+  return load(target, checkpoint);
+}
+
+std::unique_ptr<MtpHead> MtpHead::load(const Model& target, const Checkpoint& checkpoint) {
+  StackConfig config = mtp_stack(target.config());
+  const std::string prefix = target.config().mtp_prefix();
   WeightBinder binder(target.ops(), checkpoint, Products::kPropose);
   const MtpNames& names = *target.config().names.mtp;
   std::unique_ptr<MtpHead> head(new MtpHead(target, std::move(config), prefix, names, binder, checkpoint));

@@ -31,6 +31,8 @@ class MtpHead final : public DraftHead {
  public:
   /// Of the target's own checkpoint. `target` must outlive this. Throws Error naming what is missing.
   static std::unique_ptr<MtpHead> load(const Model& target);
+  /// The same of the checkpoint given.
+  static std::unique_ptr<MtpHead> load(const Model& target, const Checkpoint& checkpoint);
   /// Of a folder of its own (mtp_config.h), for whichever target it was made. Throws the same.
   static std::unique_ptr<MtpHead> load(const Model& target, const std::filesystem::path& folder);
 

@@ -183,6 +183,9 @@ case_synth() {
   out_has "$work/made-dflash: "
   expect 0 "$ashlar" run "$work/made" --drafter "$work/made-dflash" --no-self-test --prompt hello -n 8
   err_has "made with made-dflash"
+  expect 0 "$ashlar" synth "$work/tiny.json" -o "$work/more" --drafters dflash2,eagle3
+  out_has "$work/more-dflash2: "
+  out_has "$work/more-eagle3: "
   expect 1 "$ashlar" synth "$work/tiny.json" -o "$work/made"
   err_has "has files in it"
   expect 0 "$ashlar" synth "$work/made" -o "$work/made" --force

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "decode/registry.h"
@@ -15,6 +17,7 @@
 #include "measure/engine/step_bench.h"
 #include "measure/synth/asked_tensors.h"
 #include "measure/synth/shapes.h"
+#include "model/drafters/mtp.h"
 #include "model/model.h"
 #include "temp_folder.h"
 #include "text/tokenizer/tokenizer.h"
@@ -32,6 +35,16 @@ int64_t count_of(const std::vector<AskedTensor>& tensors) {
   return n;
 }
 
+// Of the model itself, without a layer that drafts.
+int64_t parameters_of(const fs::path& folder) {
+  const std::string drafts = read_model_config(folder).mtp_prefix();
+  int64_t n = 0;
+  for (const AskedTensor& tensor : asked_tensors(folder).model) {
+    n += drafts.empty() || !tensor.name.starts_with(drafts) ? tensor.count() : 0;
+  }
+  return n;
+}
+
 // What the models' pages on the hub say (tied heads count once).
 TEST(Synth, ShapesHaveThePublishedNumbersOfParameters) {
   const std::map<std::string, int64_t> published = {
@@ -42,10 +55,25 @@ TEST(Synth, ShapesHaveThePublishedNumbersOfParameters) {
   for (const auto& [name, parameters] : published) {
     const TempFolder folder;
     folder.write("config.json", shape_config(name).dump());
-    EXPECT_EQ(count_of(asked_tensors(folder.path()).model), parameters) << name;
+    EXPECT_EQ(parameters_of(folder.path()), parameters) << name;
     known += shape_names().find(name) != std::string::npos ? 1 : 0;
   }
   EXPECT_EQ(known, published.size());
+}
+
+// What llama.cpp prints of their files, which leave the vision tower out; of the third also with the layer that drafts.
+TEST(Synth, HybridsHaveTheParametersOfTheirFiles) {
+  const auto billions = [](int64_t n) { return static_cast<double>(n) * 1e-9; };
+  for (const auto& [name, expected, drafting] :
+       {std::tuple("qwen3.5-4b", 4.21, 0.0), {"qwen3.5-9b", 8.95, 0.0}, {"qwen3.5-35b-a3b", 34.66, 35.51}}) {
+    const TempFolder folder;
+    folder.write("config.json", shape_config(name).dump());
+    const int64_t parameters = parameters_of(folder.path()), all = count_of(asked_tensors(folder.path()).model);
+    EXPECT_NEAR(billions(parameters), expected, 0.005) << name;
+    EXPECT_GT(all, parameters) << name << " has a layer that drafts";
+    if (drafting == 0) continue;
+    EXPECT_NEAR(billions(all), drafting, 0.005) << name;
+  }
 }
 
 // Names and shapes of the folders that the Python packages wrote.
@@ -62,7 +90,12 @@ TEST(Synth, AsksForWhatCheckpointsHold) {
     for (const auto& [file, tensors] : files.items()) {
       for (const Json& tensor : tensors) stored.insert(tensor["name"].get<std::string>() + tensor["shape"].dump());
     }
+    const std::string drafts = read_model_config(entry.path()).mtp_prefix();
+    const bool stores_it = !drafts.empty() && std::ranges::any_of(stored, [&](const std::string& name) {
+      return name.starts_with(drafts);
+    });
     for (const AskedTensor& tensor : asked_tensors(entry.path()).model) {
+      if (!stores_it && !drafts.empty() && tensor.name.starts_with(drafts)) continue;  // those without it have none
       asked.insert(tensor.name + Json(tensor.shape).dump());
     }
     ++compared;
@@ -85,27 +118,37 @@ TEST_P(SynthFamilies, LoadAndDecode) {
   SynthOptions options;
   options.shape = config_of(folder, GetParam());
   options.folder = folder / "made";
+  options.drafters = {"dflash", "dflash2", "eagle3"};
   options.drafter_layers = 2;
   const SynthResult made = synthesize(options);
-  EXPECT_EQ(made.drafter, folder / "made-dflash");
+  ASSERT_EQ(made.drafters.size(), options.drafters.size());
+  EXPECT_EQ(made.drafters[1].folder, folder / "made-dflash2");
   const std::unique_ptr<Ops> ops = make_device("cpu", {});
-  const std::unique_ptr<Model> model = Model::load(*ops, made.model);  // strict: neither more nor fewer tensors
-  EXPECT_EQ(Tokenizer::from_model(made.model).encode("ab\n").size(), 3u);
-  DecoderSpec spec;
-  for (const bool drafts : {false, true}) {
-    if (drafts) {
-      spec.drafter = made.drafter;
-      spec.method = method_of_drafter(made.drafter);
+  const std::unique_ptr<Model> model = Model::load(*ops, made.model.folder);  // strict: neither more nor fewer tensors
+  EXPECT_EQ(Tokenizer::from_model(made.model.folder).encode("ab\n").size(), 3u);
+  std::vector<fs::path> drafters = {""};
+  for (const SynthResult::Made& drafter : made.drafters) drafters.push_back(drafter.folder);
+  if (has_mtp(made.model.folder)) drafters.push_back(made.model.folder);
+  EXPECT_EQ(drafters.size(), std::string(GetParam()).starts_with("qwen3_5") ? 5u : 4u);
+  for (const fs::path& drafter : drafters) {
+    SCOPED_TRACE(drafter);
+    DecoderSpec spec;
+    if (!drafter.empty()) {
+      spec.drafter = drafter;
+      spec.method = method_of_drafter(drafter);
     }
     model->reserve(64);
-    const int32_t width = drafts ? 16 : 1;
-    StepBench bench(*ops, make_decoder(*model, spec), std::vector<int32_t>(20, 65), 8, width, 64);
+    std::unique_ptr<Decoder> decoder = make_decoder(*model, spec);
+    const int32_t width = decoder->max_width();
+    EXPECT_EQ(width > 1, !drafter.empty());
+    StepBench bench(*ops, std::move(decoder), std::vector<int32_t>(20, 65), 8, width, 64);
     for (int i = 0; i < 4; ++i) bench.step();
     EXPECT_GE(bench.tokens(), 4);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SynthFamilies, ::testing::Values("qwen3", "qwen3_moe_sliding", "gpt_oss", "olmo2"),
+INSTANTIATE_TEST_SUITE_P(All, SynthFamilies,
+                         ::testing::Values("qwen3", "qwen3_moe_sliding", "qwen3_5_text", "gpt_oss", "olmo2"),
                          [](const auto& info) { return info.param; });
 
 bool holds_same(const StoredTensor& a, const StoredTensor& b) {
@@ -129,7 +172,7 @@ TEST(Synth, TheSameSeedGivesTheSameBytes) {
     options.folder = folder / name;
     options.seed = seed;
     options.shard_bytes = shard_bytes;
-    return files_of(synthesize(options).model);
+    return files_of(synthesize(options).model.folder);
   };
   const auto first = made("first", 7, 1 << 30);
   EXPECT_EQ(first, made("again", 7, 1 << 30));
@@ -171,6 +214,12 @@ TEST(Synth, RefusesWhatItCannotMake) {
   options.folder = folder / "made";
   EXPECT_NE(error_of(options).find("expected at least 260"), std::string::npos)
       << "a folder stands for its config.json";
+  options.shape = config_of(folder, "qwen3");
+  options.drafters = {"medusa"};
+  EXPECT_NE(error_of(options).find("unknown drafter \"medusa\"; expected dflash, dflash2, eagle3"), std::string::npos);
+  options.drafters = {"dflash", "dflash"};
+  EXPECT_NE(error_of(options).find("named twice"), std::string::npos);
+  EXPECT_FALSE(fs::exists(options.folder));
   options.layers = 2;
   options.shape = kFamilies / "gemma3" / "config.json";
   EXPECT_NE(error_of(options).find("in place of --layers"), std::string::npos);
@@ -196,6 +245,7 @@ TEST(Synth, ForceReplacesTheModelAlone) {
   SynthOptions options;
   options.shape = config_of(folder, "qwen3");
   options.folder = folder / "new";
+  options.drafters = {"dflash"};
   options.drafter_layers = 1;
   synthesize(options);
   auto expected = files_of(options.folder);
@@ -218,6 +268,7 @@ TEST(Synth, WhatFailsLeavesEverythingAsItWas) {
   SynthOptions options;
   options.shape = config_of(folder, "qwen3");
   options.shard_bytes = 20000;
+  options.drafters = {"dflash"};
   options.drafter_layers = 1;
   options.folder = folder / "made";
   folder.write("made-dflash", "a file");
