@@ -7,8 +7,10 @@
 #include "app/command_line/validators.h"
 #include "app/commands/commands.h"
 #include "app/figures.h"
+#include "base/error.h"
 #include "base/machine/available_memory.h"
 #include "measure/build_info.h"
+#include "measure/drafting/draft_latency.h"
 #include "measure/engine/bench_report.h"
 #include "measure/engine/kernel_bench.h"
 #include "measure/engine/width_grid.h"
@@ -25,6 +27,7 @@ struct BenchCommand {
   BenchOptions bench;
   std::vector<int32_t> contexts;  // empty: no grid of widths
   std::vector<int32_t> concurrency;
+  std::vector<std::string> drafters;  // whose drafting is measured alone; empty: none
   bool kernels = false;
   std::string json;
 };
@@ -105,6 +108,34 @@ void bench_kernels(const BenchCommand& command, const Session& session, const Be
   write_json(file, session, kernel_bench_json(kernels));
 }
 
+std::vector<NamedDrafter> find_drafters(const BenchCommand& command) {
+  std::vector<NamedDrafter> found;
+  for (const std::string& name : command.drafters) {
+    const ModelChoice choice = locate_models(command.session.model, name, model_roots());
+    if (!choice.drafter) throw Error("drafter", name + ": drafts nothing by itself; expected drafters or mtp");
+    found.push_back({choice.drafts_itself ? kMtp : folder_name(*choice.drafter), *choice.drafter});
+  }
+  return found;
+}
+
+void bench_drafters(const BenchCommand& command, const std::vector<NamedDrafter>& drafters, const Session& session,
+                    const BenchSubject& subject, ReportFile& file) {
+  DraftLatencyOptions options;
+  options.repeat = command.bench.repeat;
+  options.context = command.bench.context;
+  options.seconds = command.bench.seconds;
+  DraftLatencies latencies;
+  {
+    StageProgress progress;
+    latencies = run_draft_latency(
+        subject, drafters, options,
+        [&](const std::string& stage, int64_t done, int64_t total) { progress.update(stage, done, total); });
+  }
+  print_subject(session);
+  write_output(draft_latency_text(latencies));
+  write_json(file, session, draft_latency_json(latencies));
+}
+
 void bench(BenchCommand& command) {
   ReportFile file(command.json);
   TimedOps* timed = nullptr;
@@ -115,6 +146,8 @@ void bench(BenchCommand& command) {
       return over;
     };
   }
+  const std::vector<NamedDrafter> drafters = find_drafters(command);
+  if (!drafters.empty()) command.session.drafter = "none";  // each has its turn
   const std::unique_ptr<Session> session = open_session(command.session);
   BenchSubject subject;
   subject.ops = &session->ops();
@@ -126,6 +159,7 @@ void bench(BenchCommand& command) {
     command.bench.concurrency = command.concurrency;
     std::ranges::sort(command.bench.concurrency);
   }
+  if (!drafters.empty()) return bench_drafters(command, drafters, *session, subject, file);
   if (command.kernels) return bench_kernels(command, *session, subject, *timed, file);
   if (!command.contexts.empty()) return bench_widths(command, *session, subject, file);
   command.bench.available_memory = session->ops().available_memory().bytes;
@@ -191,8 +225,18 @@ CLI::App* add_bench_command(CLI::App& app) {
       ->excludes("--concurrency")
       ->excludes("--max-tokens")
       ->excludes("--accept-length");
+  CLI::Option* const several =
+      command
+          ->add_option("--drafters", options->drafters,
+                       "Measure drafting alone: what each of these (as --drafter takes them) needs for how many tokens")
+          ->delimiter(',')
+          ->type_name("D,...");
+  for (const char* other : {"--contexts", "--concurrency", "--max-tokens", "--accept-length", "--kernels"}) {
+    several->excludes(command->get_option(other));
+  }
   command->add_option("--json", options->json, "Write every figure to this file")->type_name("FILE");
   add_session_flags(*command, options->session);
+  several->excludes(command->get_option("--drafter"));
   command->footer(
       "All figures that are compared are measured in turns. Exit code 1 if a drafted answer differs from the plain "
       "one.\n"
@@ -202,6 +246,7 @@ CLI::App* add_bench_command(CLI::App& app) {
       "  ashlar bench MODEL --drafter FOLDER --device cuda --accept-length 6\n"
       "  ashlar bench --contexts 200,1000,2500 --concurrency 1,4,16 --json widths.json\n"
       "  ashlar bench MODEL --kernels --json kernels.json\n"
+      "  ashlar bench MODEL --drafters MODEL-dflash,MODEL-eagle3,mtp\n"
       "  ashlar bench serve --url http://127.0.0.1:8080");
   CLI::App* serve = add_bench_serve_command(*command);
   command->callback([options, command, serve] {

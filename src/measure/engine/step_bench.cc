@@ -31,6 +31,11 @@ StepBench::StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vect
   prefill(0);
 }
 
+void StepBench::narrow(int32_t width) {
+  shape_ = decoder_->shape(width);
+  plan_.spans[0].n_rows = plan_.n_rows = shape_.rows;
+}
+
 void StepBench::prefill(int32_t known) {
   Slot& slot = slots_[0];
   slot = before_prompt_;

@@ -17,6 +17,9 @@ class StepBench {
   StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vector<int32_t>& prompt, int32_t max_tokens,
             int32_t width, int32_t max_rows);
 
+  /// From now on `width` rows a step, at most the width of the constructor.
+  void narrow(int32_t width);
+
   /// One decode step. Greedy.
   void step();
 

@@ -186,6 +186,10 @@ case_synth() {
   expect 0 "$ashlar" synth "$work/tiny.json" -o "$work/more" --drafters dflash2,eagle3
   out_has "$work/more-dflash2: "
   out_has "$work/more-eagle3: "
+  expect 0 "$ashlar" bench "$work/more" --drafters "$work/more-dflash2,$work/more-eagle3" --repeat 1 --context 16
+  out_has "more-eagle3, plain steps"
+  expect 1 "$ashlar" bench "$work/more" --drafters ngram
+  err_has "ngram: drafts nothing by itself"
   expect 1 "$ashlar" synth "$work/tiny.json" -o "$work/made"
   err_has "has files in it"
   expect 0 "$ashlar" synth "$work/made" -o "$work/made" --force
