@@ -13,8 +13,8 @@ constexpr int32_t kLogRows = 8;
 constexpr int32_t kSlots = 3;
 constexpr int32_t kSnapshots = 2;
 
-const DeltaShape kShapes[] = {{2, 6, 12, 20, 4}, {3, 3, 16, 16, 2}, {1, 2, 128, 128, 4},
-                              {2, 2, 33, 71, 3}, {1, 4, 5, 3, 1},   {2, 6, 12, 20, 4, true}};
+const DeltaShape kShapes[] = {{2, 6, 12, 20, 4}, {3, 3, 16, 16, 2},       {1, 2, 128, 128, 4}, {2, 2, 33, 71, 3},
+                              {1, 4, 5, 3, 1},   {2, 6, 12, 20, 4, true}, {1, 2, 200, 24, 4}};
 
 /// Weights of one layer, inputs of several sequences.
 struct Layer {
@@ -239,6 +239,18 @@ TEST_P(DeltaNets, OthersInTheBatchChangeNoBit) {
       for (int32_t slot = 0; slot < kSlots; ++slot) ASSERT_TRUE(same(got[slot], want[slot])) << shape.k_dim;
     }
   }
+}
+
+TEST_P(DeltaNets, ManyRowsOfSeveralChangeNoBit) {
+  constexpr int32_t kRows = 90;  // 270 together
+  const Layer layer({2, 4, 16, 8, 4}, random_);
+  std::vector<Matrix> in = inputs(layer.shape, kRows), want = outputs(layer.shape, kRows), got = want;
+  const auto ops = make(2);
+  Memory alone(*ops, layer), together(*ops, layer);
+  for (int32_t slot = 0; slot < kSlots; ++slot) alone.run(in, want, {{slot, {kRows, 1, kRows}}});
+  together.run(in, got, {{1, {kRows, 2, kRows}}, {0, {kRows - 1, 1, kRows - 1}}, {2, {kRows, 3, kRows}}});
+  together.run(in, got, {{0, {1, 1, 1}}});
+  for (int32_t slot = 0; slot < kSlots; ++slot) EXPECT_TRUE(same(got[slot], want[slot])) << "slot " << slot;
 }
 
 TEST_P(DeltaNets, SnapshotsContinueWithTheSameBits) {

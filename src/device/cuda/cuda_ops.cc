@@ -81,7 +81,7 @@ CudaOps::CudaOps(const DeviceOptions& options, int32_t device)
       places_(memory_),
       segments_(memory_),
       arrivals_(memory_),
-      passing_states_(memory_),
+      prepared_rows_(memory_),
       expanded_(memory_),
       adjuster_(memory_),
       surveyor_(memory_),

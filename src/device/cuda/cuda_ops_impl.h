@@ -12,6 +12,7 @@
 #include "device/cuda/cuda_memory.h"
 #include "device/cuda/cuda_weight.h"
 #include "device/cuda/kernels.h"
+#include "device/cuda/recurrent/state_rows.h"
 #include "device/device.h"
 #include "device/sampling/sampler.h"
 
@@ -123,7 +124,7 @@ class CudaOps final : public Ops {
   Memory memory_;
   Graphs graphs_;
   // Each is of one op at a time.
-  Scratch normed_, gathered_, gated_, logits_, answers_, places_, segments_, arrivals_, passing_states_, expanded_;
+  Scratch normed_, gathered_, gated_, logits_, answers_, places_, segments_, arrivals_, prepared_rows_, expanded_;
   int32_t max_position_ = 0;  ///< positions of any row are below it: that of the largest rope table so far
   Adjuster adjuster_;
   Surveyor surveyor_;

@@ -318,35 +318,6 @@ void attention(cudaStream_t stream, const AttentionCall& call);
 /// nothing.
 int32_t attention_hopper(cudaStream_t stream, const AttentionCall& call, int32_t multiprocessors);
 
-/// As ashlar::StateSpan lies in memory.
-struct Save {
-  int32_t row, snapshot;
-};
-struct Span {
-  int32_t slot, replays, choices;
-  Save saves[2];
-};
-
-/// Rows and the states that they go through, as Rows and StatePlane of device/rows.h.
-struct StateRows {
-  int32_t rows = 0;
-  const int32_t *positions = nullptr, *tables = nullptr;
-  const Span* spans = nullptr;
-  char* states = nullptr;
-  int64_t state_stride = 0, log_stride = 0;
-  int32_t slots = 0, log_rows = 0;
-};
-
-/// A gated delta net (device/delta_net.h says how its states are laid out).
-struct DeltaNetCall : StateRows {
-  Matrix in, out;
-  int32_t n_k_heads = 0, n_v_heads = 0, k_dim = 0, v_dim = 0, taps = 0, channels = 0;
-  const float *tap_weights = nullptr, *decay = nullptr, *bias = nullptr, *norm = nullptr;
-  float eps = 0;
-  bool outputs_by_turns = false;
-  float* scratch = nullptr;  ///< [slots, n_v_heads, k_dim, v_dim]: for rows that may not stay
-};
-void delta_net(cudaStream_t stream, const DeltaNetCall& call);
 /// x[r][i] *= sigmoid(gate[r][i]), or of gate[r][0] where there is one column.
 void sigmoid_gate(cudaStream_t stream, const Matrix& gate, const Matrix& x);
 /// x[r][i] *= gelu(gate[r][i]).

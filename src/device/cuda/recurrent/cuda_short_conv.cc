@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/cuda/cuda_ops_impl.h"
 #include "device/cuda/cuda_status.h"
-#include "device/cuda/short_conv.h"
+#include "device/cuda/recurrent/short_conv.h"
 
 namespace ashlar::cuda {
 

@@ -3,13 +3,14 @@
 
 #include "device/cuda/cuda_ops_impl.h"
 #include "device/cuda/cuda_status.h"
+#include "device/cuda/recurrent/delta_net.h"
 
 namespace ashlar::cuda {
 
 void CudaOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
   const DeltaShape& shape = net.shape;
   ASHLAR_CHECK(in.cols == shape.projected_width() && out.cols == shape.v_width());
-  ASHLAR_CHECK(in.rows == net.rows.n && out.rows == net.rows.n);
+  ASHLAR_CHECK(in.rows == net.rows.n && out.rows == net.rows.n && shape.k_dim <= kMaxHeadDim);
   if (net.rows.n == 0) return;
   DeltaNetCall call = {state_rows(net.rows, net.states), matrix_of(in), matrix_of(out)};
   call.n_k_heads = shape.n_k_heads;
@@ -24,8 +25,11 @@ void CudaOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
   call.norm = net.weights.norm;
   call.eps = net.weights.eps;
   call.outputs_by_turns = shape.outputs_by_turns;
-  const size_t floats = static_cast<size_t>(net.states.slots) * static_cast<size_t>(shape.matrices());
-  call.scratch = static_cast<float*>(passing_states_.reserve(sizeof(float) * floats));
+  const auto rows = static_cast<size_t>(call.rows);
+  const size_t prepared = rows * static_cast<size_t>(call.prepared_row().floats()) * sizeof(float);
+  auto* const memory = static_cast<char*>(prepared_rows_.reserve(prepared + rows * sizeof(int32_t)));
+  call.prepared = reinterpret_cast<float*>(memory);
+  call.log_row = reinterpret_cast<int32_t*>(memory + prepared);
   delta_net(memory_.stream(), call);
   check_launch("gated_delta_net");
 }

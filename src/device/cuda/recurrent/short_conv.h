@@ -2,7 +2,8 @@
 #pragma once
 // A gated short convolution and its states on the GPU (device/short_conv.h says how they are laid out).
 
-#include "kernels.h"
+#include "../kernels.h"
+#include "state_rows.h"
 
 namespace ashlar::cuda {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gated short convolutions. A thread has a channel of a sequence and goes through its rows.
 
-#include "../short_conv.h"
-#include "device_math.cuh"
+#include "../kernels/device_math.cuh"
+#include "short_conv.h"
 #include "state_rows.cuh"
 
 namespace ashlar::cuda {
