@@ -40,13 +40,16 @@ endif()
 
 # Tests are compiled once and run once: without optimisation they compile in half the time, and what they call is in libraries.
 # Under sanitizers they would run twice as long, since what is checked most is inlined templates; there the checks for undefined
-# behaviour take half of the time, and ./check leaves them to libraries, which are what is tested.
-option(ASHLAR_UNDEFINED_IN_TESTS "Compile tests themselves with UndefinedBehaviorSanitizer, where libraries are" ON)
+# behaviour take a third of the time, and ./check leaves them to libraries, which are what is tested. In libraries it leaves out
+# those of every access: they take as long as the rest together, and most of what they find stops under AddressSanitizer too.
+# Arithmetic, shifts, bounds, conversions of floats and values of bool and enum stay.
+option(ASHLAR_ALL_SANITIZERS "Check for all undefined behaviour, in tests themselves too, where any is checked for" ON)
 set(of_tests $<BOOL:$<TARGET_PROPERTY:ASHLAR_QUICKLY_COMPILED>>)
 if(NOT ASHLAR_SANITIZE)
   target_compile_options(ashlar_options INTERFACE $<${of_tests}:-O0>)
-elseif(ASHLAR_SANITIZE MATCHES "undefined" AND NOT ASHLAR_UNDEFINED_IN_TESTS)
-  target_compile_options(ashlar_options INTERFACE $<${of_tests}:-fno-sanitize=undefined>)
+elseif(ASHLAR_SANITIZE MATCHES "undefined" AND NOT ASHLAR_ALL_SANITIZERS)
+  target_compile_options(ashlar_options INTERFACE
+    $<IF:${of_tests},-fno-sanitize=undefined,-fno-sanitize=null$<COMMA>vptr$<COMMA>object-size$<COMMA>alignment$<COMMA>pointer-overflow>)
 endif()
 
 # The code of libraries also goes into shared objects (the Python module). Hidden names keep it as fast as that of a program:
@@ -99,13 +102,12 @@ function(ashlar_test_definitions NAME)
     ASHLAR_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ASHLAR_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
 endfunction()
 
-# ashlar_test(NAME SOURCES a_test.cc DEPS ashlar_text ... [LABELS unit] [TIMEOUT s] [BATCH n] [COST s] [NUMERIC patterns]): one
+# ashlar_test(NAME SOURCES a_test.cc DEPS ashlar_text ... [LABELS unit] [TIMEOUT s] [BATCH n] [COST s]): one
 # GoogleTest program; ctest lists each of its cases. BATCH as for libraries, but 1 if it is not given. ASHLAR_SOURCE_DIR and
 # ASHLAR_TEST_DATA are compiled in as paths. COST: about how long it takes; ctest starts the dearest first, so that none runs
-# alone at the end. NUMERIC: cases of a folder that ./check runs in both builds which multiply matrices for so long that the
-# sanitizers see them in the long tier only.
+# alone at the end.
 function(ashlar_test NAME)
-  cmake_parse_arguments(ARG "WHOLE" "TIMEOUT;BATCH;COST" "SOURCES;DEPS;LABELS;NUMERIC" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE" "TIMEOUT;BATCH;COST" "SOURCES;DEPS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -113,14 +115,9 @@ function(ashlar_test NAME)
   if(ARG_COST)
     list(APPEND properties COST ${ARG_COST})
   endif()
-  set(taken "")
   if(ASHLAR_SANITIZE) # which makes loops over numbers ten times slower: more time, and never every combination
     math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")
     list(APPEND properties ENVIRONMENT_MODIFICATION "ASHLAR_LONG_TESTS=unset:")
-    if(ARG_NUMERIC AND NOT DEFINED ENV{ASHLAR_LONG_TESTS})
-      list(JOIN ARG_NUMERIC ":" numeric)
-      set(taken TEST_FILTER "-${numeric}")
-    endif()
   endif()
   add_executable(${NAME} ${ARG_SOURCES})
   set_target_properties(${NAME} PROPERTIES ASHLAR_QUICKLY_COMPILED ON)
@@ -147,7 +144,7 @@ function(ashlar_test NAME)
     add_test(NAME ${ASHLAR_TEST_PREFIX}${NAME} COMMAND ${NAME})
     set_tests_properties(${ASHLAR_TEST_PREFIX}${NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ${properties})
   else()
-    gtest_discover_tests(${NAME} TEST_PREFIX "${ASHLAR_TEST_PREFIX}" DISCOVERY_TIMEOUT 60 ${taken}
+    gtest_discover_tests(${NAME} TEST_PREFIX "${ASHLAR_TEST_PREFIX}" DISCOVERY_TIMEOUT 60
       PROPERTIES TIMEOUT ${ARG_TIMEOUT} ${properties})
   endif()
 endfunction()
