@@ -6,7 +6,7 @@
 namespace ashlar::conformance {
 namespace {
 
-constexpr AttentionShape kShapes[] = {
+constexpr AttentionShape kAttentionShapes[] = {
     {4, 2, 64, 0.125F}, {8, 1, 32, 0.2F}, {6, 6, 80, 0.11F},   {4, 4, 128, 0.09F},   {3, 1, 10, 0.3F},
     {40, 1, 16, 0.25F}, {2, 2, 2, 0.7F},  {10, 2, 64, 0.125F}, {4, 1, 256, 0.0625F},
 };
@@ -39,7 +39,7 @@ class Attention : public OnIsa {};
 // K and V are exact in bf16 and the rotation is by zero, so both cache types hold exactly what the reference holds, and
 // only the arithmetic of attention itself differs.
 TEST_P(Attention, MatchesReference) {
-  for (const AttentionShape& shape : kShapes) {
+  for (const AttentionShape& shape : kAttentionShapes) {
     for (KvDType kv : kv_dtypes(shape.head_dim)) {
       for (int32_t threads : {1, 2}) {
         const auto cpu = make(threads, kv);
@@ -84,7 +84,8 @@ TEST_P(Attention, MatchesReference) {
 
 // A sink takes its part of the weights. Rows in every place of a batch: alone and together the same bits.
 TEST_P(Attention, SinksTakePartAndAddNothing) {
-  for (const AttentionShape& plain : {kShapes[0], kShapes[1], kShapes[2], kShapes[3], kShapes[5], kShapes[8]}) {
+  for (const AttentionShape& plain : {kAttentionShapes[0], kAttentionShapes[1], kAttentionShapes[2],
+                                      kAttentionShapes[3], kAttentionShapes[5], kAttentionShapes[8]}) {
     Matrix sinks(1, plain.n_heads);
     sinks.fill_normal(random_, 3);
     sinks.row(0)[0] = 200;  // takes all
@@ -149,7 +150,7 @@ TEST_P(Attention, ScoresFarApartDoNotOverflow) {
 
 // Norms, rotation and cache together. Queries are compared directly, keys and values through attention.
 TEST_P(Attention, StoreNormalisesRotatesAndKeeps) {
-  for (const AttentionShape& shape : kShapes) {
+  for (const AttentionShape& shape : kAttentionShapes) {
     for (KvDType kv : kv_dtypes(shape.head_dim)) {
       const auto cpu = make(2, kv);
       const auto ref = make_ref_ops(kv);

@@ -8,9 +8,9 @@ namespace ashlar::conformance {
 namespace {
 
 // Heads of one panel of columns, of two, of half of one and of none in particular.
-constexpr AttentionShape kShapes[] = {{4, 2, 64, 1}, {2, 1, 128, 1}, {4, 4, 32, 1}, {3, 3, 80, 1}};
-constexpr int32_t kWidth = 96;
-constexpr int32_t kRows = 70;  // more than a few blocks, so that some are cut by rows
+constexpr AttentionShape kLinearKvShapes[] = {{4, 2, 64, 1}, {2, 1, 128, 1}, {4, 4, 32, 1}, {3, 3, 80, 1}};
+constexpr int32_t kLinearKvWidth = 96;
+constexpr int32_t kLinearKvRows = 70;  // more than a few blocks, so that some are cut by rows
 
 class LinearKv : public OnIsa {
  protected:
@@ -44,10 +44,10 @@ class LinearKv : public OnIsa {
     Layout layout;
     const RealRope rope(shape.head_dim, 64);
     const int32_t columns = (with_queries ? shape.q_width() : 0) + 2 * shape.kv_width();
-    const Checkpoint stored(weights, columns, kWidth, random_);
+    const Checkpoint stored(weights, columns, kLinearKvWidth, random_);
     std::vector<float> bias(static_cast<size_t>(columns));
     for (float& value : bias) value = static_cast<float>(random_() % 100) / 50.0F;
-    Matrix x(kRows, kWidth), norms(3, std::max(kWidth, shape.head_dim));
+    Matrix x(kLinearKvRows, kLinearKvWidth), norms(3, std::max(kLinearKvWidth, shape.head_dim));
     x.fill_normal(random_);
     norms.fill_normal(random_);
     const auto pack = [&](Ops& ops) {
@@ -64,17 +64,17 @@ class LinearKv : public OnIsa {
     const auto one = make(1, kv);
     const auto weight = pack(*one);
     Cache want(*one, shape, layout.lengths, 3);
-    Matrix want_rows(kRows, columns);
-    one->linear(*weight, input(0, kRows), Store::kOverwrite, want_rows.view());
-    one->store_kv(want_rows.view(), into(want, layout.window(want, 0, kRows)));
+    Matrix want_rows(kLinearKvRows, columns);
+    one->linear(*weight, input(0, kLinearKvRows), Store::kOverwrite, want_rows.view());
+    one->store_kv(want_rows.view(), into(want, layout.window(want, 0, kLinearKvRows)));
     for (const int32_t threads : {1, 2, 3}) {
       const auto cpu = make(threads, kv);
       const auto mine = pack(*cpu);
-      for (const int32_t n : {1, 7, 16, 33, kRows}) {
+      for (const int32_t n : {1, 7, 16, 33, kLinearKvRows}) {
         Cache got(*cpu, shape, layout.lengths, 3);
-        Matrix got_rows(kRows, columns);
-        for (int32_t first = 0; first < kRows; first += n) {
-          const int32_t count = std::min(n, kRows - first);
+        Matrix got_rows(kLinearKvRows, columns);
+        for (int32_t first = 0; first < kLinearKvRows; first += n) {
+          const int32_t count = std::min(n, kLinearKvRows - first);
           const Tensor all = got_rows.view();
           cpu->linear_kv(*mine, input(first, count), {all.row(first), count, all.cols, all.stride},
                          into(got, layout.window(got, first, count)));
@@ -82,7 +82,7 @@ class LinearKv : public OnIsa {
         const std::string where = "head_dim " + std::to_string(shape.head_dim) + ", " + std::to_string(threads) +
                                   " threads, " + std::to_string(n) + " rows";
         ASSERT_EQ(std::memcmp(got.memory().data(), want.memory().data(), want.memory().size()), 0) << where;
-        for (int32_t r = 0; r < kRows; ++r) {
+        for (int32_t r = 0; r < kLinearKvRows; ++r) {
           ASSERT_TRUE(same_bits(got_rows.row(r), want_rows.row(r), columns)) << where << ", row " << r;
         }
         ASSERT_TRUE(got_rows.guards_intact()) << where;
@@ -92,21 +92,21 @@ class LinearKv : public OnIsa {
 };
 
 TEST_P(LinearKv, IsTheProductAndThenTheStore) {
-  for (const AttentionShape& shape : kShapes) {
+  for (const AttentionShape& shape : kLinearKvShapes) {
     compare(shape, Scheme::kBF16, KvDType::kBF16, true, false);
     compare(shape, Scheme::kF32, exact_kv(), true, false);
   }
 }
 
 TEST_P(LinearKv, StoresCodes) {
-  for (const KvDType kv : kv_dtypes(kShapes[0].head_dim)) {
-    if (kv_codec(kv) != nullptr) compare(kShapes[0], Scheme::kBF16, kv, true, false);
+  for (const KvDType kv : kv_dtypes(kLinearKvShapes[0].head_dim)) {
+    if (kv_codec(kv) != nullptr) compare(kLinearKvShapes[0], Scheme::kBF16, kv, true, false);
   }
 }
 
-TEST_P(LinearKv, TakesKeysAndValuesAlone) { compare(kShapes[0], Scheme::kBF16, KvDType::kBF16, false, false); }
+TEST_P(LinearKv, TakesKeysAndValuesAlone) { compare(kLinearKvShapes[0], Scheme::kBF16, KvDType::kBF16, false, false); }
 
-TEST_P(LinearKv, Takes8Bits) { compare(kShapes[0], Scheme::kBF16, KvDType::kBF16, true, true); }
+TEST_P(LinearKv, Takes8Bits) { compare(kLinearKvShapes[0], Scheme::kBF16, KvDType::kBF16, true, true); }
 
 ASHLAR_FOR_EACH_ISA(LinearKv);
 

@@ -11,8 +11,8 @@ struct Shape {
   int32_t k;
 };
 // Off and on the multiples of the packed layout (64 columns, 32 deep), down to one.
-constexpr Shape kShapes[] = {{1, 1},    {3, 2},    {16, 32},  {64, 64},   {63, 31},  {65, 33},
-                             {100, 77}, {128, 96}, {130, 50}, {192, 256}, {257, 129}};
+constexpr Shape kLinearShapes[] = {{1, 1},    {3, 2},    {16, 32},  {64, 64},   {63, 31},  {65, 33},
+                                   {100, 77}, {128, 96}, {130, 50}, {192, 256}, {257, 129}};
 constexpr int32_t kRowCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 33, 64, 100};
 
 /// Largest error over |x[r]| |w[n]|. fp32 sums of K terms stay near 1e-7 sqrt(K) of that; products of bf16 are exact in
@@ -38,7 +38,7 @@ TEST_P(Linear, MatchesReference) {
   const auto ref = make_ref_ops();
   int cases = 0;
   for (Scheme scheme : {Scheme::kBF16, Scheme::kF32, Scheme::kF16}) {
-    for (const Shape shape : kShapes) {
+    for (const Shape shape : kLinearShapes) {
       const Checkpoint weight(scheme, shape.n, shape.k, random_);
       std::vector<float> bias(static_cast<size_t>(shape.n));
       for (float& b : bias) b = std::normal_distribution<float>()(random_);
@@ -78,7 +78,7 @@ TEST_P(Linear, GatedMatchesReference) {
   const auto cpu = make();
   const auto ref = make_ref_ops();
   for (Scheme scheme : {Scheme::kBF16, Scheme::kF32}) {
-    for (const Shape shape : kShapes) {
+    for (const Shape shape : kLinearShapes) {
       const int32_t width = shape.n;
       const Checkpoint weight(scheme, 2 * width, shape.k, random_);
       std::vector<float> bias(static_cast<size_t>(width % 2 == 0 ? 2 * width : 0));

@@ -11,13 +11,13 @@
 namespace ashlar::conformance {
 namespace {
 
-constexpr int32_t kRows = 64;
+constexpr int32_t kRowInvarianceRows = 64;
 constexpr int32_t kCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64};
 
 /// Calls body(first, n) for every window of every count, so that each row stands at every place of each.
 void for_each_window(const std::function<void(int32_t first, int32_t n)>& body) {
   for (int32_t n : kCounts) {
-    for (int32_t first = 0; first + n <= kRows; ++first) body(first, n);
+    for (int32_t first = 0; first + n <= kRowInvarianceRows; ++first) body(first, n);
   }
 }
 
@@ -55,14 +55,14 @@ TEST_P(RowInvariance, Linear) {
   // The larger ones are split over the pool, the smaller ones are not.
   for (const Case c : {Case{Scheme::kBF16, 70, 45}, Case{Scheme::kF32, 70, 45}, Case{Scheme::kBF16, 448, 160}}) {
     const Checkpoint weight(c.scheme, c.n, c.k, random_);
-    Matrix x(kRows, c.k);
+    Matrix x(kRowInvarianceRows, c.k);
     x.fill_normal(random_);
-    Matrix want(kRows, c.n);
+    Matrix want(kRowInvarianceRows, c.n);
     make(1)->linear(*make(1)->pack(weight.source()), x.view(), Store::kOverwrite, want.view());
     for (int32_t threads : {1, 2, 3}) {
       const auto cpu = make(threads);
       const auto packed = cpu->pack(weight.source());
-      Matrix got(kRows, c.n);
+      Matrix got(kRowInvarianceRows, c.n);
       for_each_window([&](int32_t first, int32_t n) {
         if (c.n > 100 && first % 5 != 0 && n != 1) return;
         cpu->linear(*packed, window(x, first, n), Store::kOverwrite, window(got, 0, n));
@@ -127,10 +127,10 @@ TEST_P(RowInvariance, LinearOfManyRows) {
 TEST_P(RowInvariance, GatedMlp) {
   for (const auto& [width, k] : {std::pair{70, 64}, {200, 33}}) {
     const Checkpoint weight(Scheme::kBF16, 2 * width, k, random_);
-    Matrix x(kRows, k);
+    Matrix x(kRowInvarianceRows, k);
     x.fill_normal(random_);
     const Checkpoint back(Scheme::kBF16, k, width, random_);
-    const Matrix before(kRows, k);
+    const Matrix before(kRowInvarianceRows, k);
     Matrix want = before;
     const auto one = make(1);
     one->gated_mlp(*one->pack(weight.source(), {.gated = true}), *one->pack(back.source()), x.view(), want.view());
@@ -150,15 +150,15 @@ TEST_P(RowInvariance, GatedMlp) {
 
 TEST_P(RowInvariance, Norm) {
   for (int32_t width : {37, 256, 1100}) {
-    Matrix x(kRows, 2 * width);
+    Matrix x(kRowInvarianceRows, 2 * width);
     x.fill_normal(random_, 2);
     Matrix weight(1, 2 * width);
     weight.fill_normal(random_);
-    Matrix normed(kRows, 2 * width);
+    Matrix normed(kRowInvarianceRows, 2 * width);
     make(1)->rms_norm(x.view(), weight.row(0), 1e-6F, normed.view());
     for (int32_t threads : {1, 2, 3}) {
       const auto cpu = make(threads);
-      Matrix got_normed(kRows, 2 * width);
+      Matrix got_normed(kRowInvarianceRows, 2 * width);
       for_each_window([&](int32_t first, int32_t n) {
         if (first % 7 != 0 && n != 1) return;
         cpu->rms_norm(window(x, first, n), weight.row(0), 1e-6F, window(got_normed, 0, n));
@@ -175,7 +175,7 @@ TEST_P(RowInvariance, StoreKv) {
   const RowList list(all_positions(lengths));
   Matrix norm_weight(1, 64);
   norm_weight.fill_normal(random_);
-  Matrix qkv(kRows, shape.q_width() + 2 * shape.kv_width());
+  Matrix qkv(kRowInvarianceRows, shape.q_width() + 2 * shape.kv_width());
   qkv.fill_normal(random_);
   for (const KvDType kv : kv_dtypes(shape.head_dim)) {
     const auto one = make(1, kv);
@@ -187,14 +187,15 @@ TEST_P(RowInvariance, StoreKv) {
       for (int32_t n : {1, 3, 16, 64}) {
         Cache got(*cpu, shape, lengths, 4);
         Matrix got_rows = qkv;
-        for (int32_t first = 0; first < kRows; first += n) {
-          const int32_t count = std::min(n, kRows - first);
+        for (int32_t first = 0; first < kRowInvarianceRows; first += n) {
+          const int32_t count = std::min(n, kRowInvarianceRows - first);
           cpu->store_kv(window(got_rows, first, count),
                         {shape, norm_weight.row(0), norm_weight.row(0), 1e-6F, rope.table,
                          list.rows(got.tables(), first, count), got.plane()});
         }
         ASSERT_EQ(std::memcmp(got.memory().data(), want.memory().data(), want.memory().size()), 0) << name_of(kv);
-        for (int32_t r = 0; r < kRows; ++r) ASSERT_TRUE(same_bits(got_rows.row(r), want_rows.row(r), shape.q_width()));
+        for (int32_t r = 0; r < kRowInvarianceRows; ++r)
+          ASSERT_TRUE(same_bits(got_rows.row(r), want_rows.row(r), shape.q_width()));
       }
     }
   }
@@ -228,15 +229,15 @@ TEST_P(RowInvariance, Attention) {
     Matrix kv_rows(static_cast<int32_t>(filling.tables.size()), 2 * shape.kv_width());
     kv_rows.fill_normal(random_);
     const RowList list(invariance_rows());
-    Matrix q(kRows, shape.q_width() + 2 * shape.kv_width());
+    Matrix q(kRowInvarianceRows, shape.q_width() + 2 * shape.kv_width());
     q.fill_normal(random_, 2);
-    Matrix want(kRows, shape.q_width());
+    Matrix want(kRowInvarianceRows, shape.q_width());
     for (int32_t threads : {1, 2, 3}) {
       const auto cpu = make(threads, kv);
       Cache cache(*cpu, shape, lengths, 8);
       cache.store(kv_rows, filling, nullptr, nullptr, rope.table);
       if (threads == 1) cache.attend(q, list, want);
-      Matrix got(kRows, shape.q_width());
+      Matrix got(kRowInvarianceRows, shape.q_width());
       for_each_window([&](int32_t first, int32_t n) {
         if (n > 1 && first % 9 != 0) return;
         cpu->attention(window(q, first, n), shape, list.rows(cache.tables(), first, n), list.visible(first),

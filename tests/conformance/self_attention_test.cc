@@ -7,10 +7,10 @@
 namespace ashlar::conformance {
 namespace {
 
-constexpr AttentionShape kShapes[] = {{4, 2, 64, 0.125F}, {4, 4, 64, 0.125F}, {4, 2, 128, 0.09F}};
-constexpr int32_t kWidth = 128;
+constexpr AttentionShape kSelfAttentionShapes[] = {{4, 2, 64, 0.125F}, {4, 4, 64, 0.125F}, {4, 2, 128, 0.09F}};
+constexpr int32_t kSelfAttentionWidth = 128;
 constexpr int32_t kNear = 40;  // tokens of the first sequence
-constexpr int32_t kRows = 13;
+constexpr int32_t kSelfAttentionRows = 13;
 
 class SelfAttentionOp : public OnIsa {
  protected:
@@ -41,15 +41,16 @@ class SelfAttentionOp : public OnIsa {
       cache.store(context, RowList(filling), nullptr, nullptr, rope.table);
     }
     const int32_t columns = shape.q_width() + 2 * shape.kv_width();
-    const Checkpoint in(weights, columns, kWidth, random);
-    const Checkpoint back(weights, kWidth, shape.q_width(), random);
+    const Checkpoint in(weights, columns, kSelfAttentionWidth, random);
+    const Checkpoint back(weights, kSelfAttentionWidth, shape.q_width(), random);
     const auto pack = [&](const Checkpoint& stored) {
       const std::vector<float> bias(static_cast<size_t>(stored.rows), 0.25F);
       return ops.pack(stored.source(bias), {.products = quantised ? Products::kPropose : Products::kDecide});
     };
     const auto projection = pack(in);
     const auto output = pack(back);
-    Matrix x(kRows, kWidth), norms(3, kWidth), qkv(kRows, columns), mixed(kRows, shape.q_width()), copy(kRows, kWidth);
+    Matrix x(kSelfAttentionRows, kSelfAttentionWidth), norms(3, kSelfAttentionWidth), qkv(kSelfAttentionRows, columns),
+        mixed(kSelfAttentionRows, shape.q_width()), copy(kSelfAttentionRows, kSelfAttentionWidth);
     x.fill_normal(random);
     norms.fill_normal(random);
 
@@ -58,13 +59,13 @@ class SelfAttentionOp : public OnIsa {
     const int32_t page = tables[2][0] * kScratchSlotsPerPage;
     const int32_t branch[] = {page + 1, page + 2};
     const BranchTable branch_tables[] = {{}, {kNear + 3, 2, branch}, {}};
-    std::vector<int32_t> scratch_slots(kRows, -1);
+    std::vector<int32_t> scratch_slots(kSelfAttentionRows, -1);
     std::copy_n(branch, 2, scratch_slots.begin() + 6);
     const RowList list(rows(far));
     Rows all = list.rows(of_rows);
     all.scratch_slots = scratch_slots.data();
     all.branch_tables = branch_tables;
-    const int32_t n = kRows - first;
+    const int32_t n = kSelfAttentionRows - first;
     const Rows some = all.part(first, n);
     const auto part = [&](Matrix& matrix) { return matrix.view().part(first, n); };
     const KvStore store = {shape, norms.row(0), norms.row(1), 1e-6F, rope.table, some, cache.plane()};
@@ -78,7 +79,8 @@ class SelfAttentionOp : public OnIsa {
                       part(mixed),
                       part(copy)},
         part(x));
-    for (int32_t r = first; r < kRows; ++r) EXPECT_TRUE(same_bits(copy.row(r), before.row(r), kWidth)) << "copy " << r;
+    for (int32_t r = first; r < kSelfAttentionRows; ++r)
+      EXPECT_TRUE(same_bits(copy.row(r), before.row(r), kSelfAttentionWidth)) << "copy " << r;
     EXPECT_TRUE(copy.guards_intact());
     Buffer& memory = cache.memory();
     return {std::move(x), {memory.data(), memory.data() + memory.size()}};
@@ -102,8 +104,8 @@ class SelfAttentionOp : public OnIsa {
                                     " threads, rows from " + std::to_string(first) + ", " + std::to_string(far) +
                                     " tokens";
           ASSERT_TRUE(got.second == want.second) << where;
-          for (int32_t r = 0; r < kRows; ++r) {
-            ASSERT_TRUE(same_bits(got.first.row(r), want.first.row(r), kWidth)) << where << ", row " << r;
+          for (int32_t r = 0; r < kSelfAttentionRows; ++r) {
+            ASSERT_TRUE(same_bits(got.first.row(r), want.first.row(r), kSelfAttentionWidth)) << where << ", row " << r;
           }
           ASSERT_TRUE(got.first.guards_intact()) << where;
         }
@@ -113,20 +115,22 @@ class SelfAttentionOp : public OnIsa {
 };
 
 TEST_P(SelfAttentionOp, IsItsThreeOps) {
-  for (const AttentionShape& shape : kShapes) compare(shape, Scheme::kBF16, KvDType::kBF16, false);
+  for (const AttentionShape& shape : kSelfAttentionShapes) compare(shape, Scheme::kBF16, KvDType::kBF16, false);
 }
 
-TEST_P(SelfAttentionOp, IsItsThreeOpsInFp32) { compare(kShapes[0], Scheme::kF32, exact_kv(), false); }
+TEST_P(SelfAttentionOp, IsItsThreeOpsInFp32) { compare(kSelfAttentionShapes[0], Scheme::kF32, exact_kv(), false); }
 
 TEST_P(SelfAttentionOp, IsItsThreeOpsOverCodes) {
-  for (const AttentionShape& shape : kShapes) {
+  for (const AttentionShape& shape : kSelfAttentionShapes) {
     for (const KvDType kv : kv_dtypes(shape.head_dim)) {
       if (kv_codec(kv) != nullptr) compare(shape, Scheme::kBF16, kv, false);
     }
   }
 }
 
-TEST_P(SelfAttentionOp, IsItsThreeOpsWith8Bits) { compare(kShapes[0], Scheme::kBF16, KvDType::kBF16, true); }
+TEST_P(SelfAttentionOp, IsItsThreeOpsWith8Bits) {
+  compare(kSelfAttentionShapes[0], Scheme::kBF16, KvDType::kBF16, true);
+}
 
 ASHLAR_FOR_EACH_ISA(SelfAttentionOp);
 

@@ -12,7 +12,7 @@ constexpr auto kOutputs = Shard::Axis::kOutputs;
 constexpr auto kInputs = Shard::Axis::kInputs;
 constexpr int32_t kWorld = 2;
 constexpr int32_t kHidden = 70;
-constexpr int32_t kWidth = 96;
+constexpr int32_t kShardedWidth = 96;
 
 std::vector<float> some_bias(int64_t n) {
   std::vector<float> bias(static_cast<size_t>(n));
@@ -79,9 +79,9 @@ void expect_ranks_make_the_whole(Ops& ops, Scheme scheme, std::mt19937& random) 
               ops.activation_type() == DType::kBF16 ? 1.0 / 16 : 1e-5);
 
     // The MLP: gates and ups by outputs, down by inputs.
-    const Checkpoint gate(scheme, kWidth, kHidden, random), up(scheme, kWidth, kHidden, random);
-    const Checkpoint down(scheme, kHidden, kWidth, random);
-    const WeightSource gate_up{{gate.part(0, kWidth), up.part(0, kWidth)}, some_bias(2 * kWidth)};
+    const Checkpoint gate(scheme, kShardedWidth, kHidden, random), up(scheme, kShardedWidth, kHidden, random);
+    const Checkpoint down(scheme, kHidden, kShardedWidth, random);
+    const WeightSource gate_up{{gate.part(0, kShardedWidth), up.part(0, kShardedWidth)}, some_bias(2 * kShardedWidth)};
     want = before;
     ops.gated_mlp(*ops.pack(gate_up, {.gated = true}), *ops.pack(down.source()), x.view(), want.view());
     for (int32_t rank = 0; rank < kWorld; ++rank) {
@@ -97,8 +97,8 @@ void expect_ranks_make_the_whole(Ops& ops, Scheme scheme, std::mt19937& random) 
 /// Ops that add are products to a partial, and then reduce_add.
 void expect_fused_ops_reduce(Ops& ops, Scheme scheme, std::mt19937& random) {
   const Checkpoint weight(scheme, kHidden, kHidden, random);
-  const Checkpoint gated(scheme, 2 * kWidth, kHidden, random);
-  const Checkpoint back(scheme, kHidden, kWidth, random);
+  const Checkpoint gated(scheme, 2 * kShardedWidth, kHidden, random);
+  const Checkpoint back(scheme, kHidden, kShardedWidth, random);
   const auto square = ops.pack(weight.source(some_bias(kHidden)));
   const auto gate_up = ops.pack(gated.source(), {.gated = true});
   const auto down = ops.pack(back.source(some_bias(kHidden)));

@@ -7,9 +7,9 @@
 namespace ashlar::conformance {
 namespace {
 
-constexpr int32_t kLogRows = 8, kSlots = 3, kSnapshots = 1, kRows = 37;
+constexpr int32_t kConvLogRows = 8, kConvSlots = 3, kConvSnapshots = 1, kShortConvRows = 37;
 
-const ShortConvShape kShapes[] = {{24, 3}, {200, 4}, {65, 1}, {7, 16}, {129, 2}};
+const ShortConvShape kShortConvShapes[] = {{24, 3}, {200, 4}, {65, 1}, {7, 16}, {129, 2}};
 
 struct Weights {
   Weights(const ShortConvShape& conv, std::mt19937& random) : shape(conv) {
@@ -24,22 +24,23 @@ struct Weights {
 };
 
 /// The next `rows` rows of one slot, of which `committed` stay; after row `saved` the state goes to the snapshot.
-struct Cut {
+struct ConvCut {
   int32_t slot, rows, choices, committed, saved = -1;
 };
 
-class Memory {
+class ConvMemory {
  public:
-  Memory(Ops& ops, const Weights& weights)
+  ConvMemory(Ops& ops, const Weights& weights)
       : ops_(ops),
         weights_(weights),
-        states_(ops, weights.shape.state_floats(), weights.shape.log_floats(), kSlots, kLogRows, kSnapshots) {}
+        states_(ops, weights.shape.state_floats(), weights.shape.log_floats(), kConvSlots, kConvLogRows,
+                kConvSnapshots) {}
 
   /// Rows [done, done + rows) of inputs[slot]; the answers of those that stay go to the same rows of outputs[slot].
-  void run(std::vector<Matrix>& inputs, std::vector<Matrix>& outputs, const std::vector<Cut>& cuts) {
+  void run(std::vector<Matrix>& inputs, std::vector<Matrix>& outputs, const std::vector<ConvCut>& cuts) {
     std::vector<int32_t> positions, tables;
     std::vector<StateSpan> spans;
-    for (const Cut& cut : cuts) {
+    for (const ConvCut& cut : cuts) {
       for (int32_t r = 0; r < cut.rows; ++r) {
         positions.push_back(done[cut.slot] + r);
         tables.push_back(static_cast<int32_t>(spans.size()));
@@ -49,7 +50,7 @@ class Memory {
     const auto n = static_cast<int32_t>(positions.size());
     Matrix in(n, weights_.shape.projected_width()), out(n, weights_.shape.channels);
     int32_t row = 0;
-    for (const Cut& cut : cuts) {
+    for (const ConvCut& cut : cuts) {
       for (int32_t r = 0; r < cut.rows; ++r) {
         std::copy_n(inputs[cut.slot].row(done[cut.slot] + r), in.cols(), in.row(row++));
       }
@@ -64,7 +65,7 @@ class Memory {
     EXPECT_TRUE(in.guards_intact() && out.guards_intact());
     row = 0;
     for (size_t i = 0; i < cuts.size(); ++i) {
-      const Cut& cut = cuts[i];
+      const ConvCut& cut = cuts[i];
       for (int32_t r = 0; r < cut.committed; ++r) {
         std::copy_n(out.row(row + r), out.cols(), outputs[cut.slot].row(done[cut.slot] + r));
       }
@@ -79,24 +80,27 @@ class Memory {
     replays_[slot] = 0;
   }
 
-  int32_t done[kSlots] = {};
+  int32_t done[kConvSlots] = {};
   bool with_bias = true;
 
  private:
   Ops& ops_;
   const Weights& weights_;
   States states_;
-  int32_t replays_[kSlots] = {};
+  int32_t replays_[kConvSlots] = {};
 };
 
 class ShortConvs : public OnIsa {
  protected:
   std::vector<Matrix> inputs(const ShortConvShape& shape) {
     std::vector<Matrix> all;
-    for (int32_t slot = 0; slot < kSlots; ++slot) all.emplace_back(kRows, shape.projected_width()).fill_normal(random_);
+    for (int32_t slot = 0; slot < kConvSlots; ++slot)
+      all.emplace_back(kShortConvRows, shape.projected_width()).fill_normal(random_);
     return all;
   }
-  static std::vector<Matrix> outputs(const ShortConvShape& shape) { return {kSlots, Matrix(kRows, shape.channels)}; }
+  static std::vector<Matrix> outputs(const ShortConvShape& shape) {
+    return {kConvSlots, Matrix(kShortConvRows, shape.channels)};
+  }
   static void expect_same(const Matrix& got, const Matrix& want) {
     for (int32_t r = 0; r < want.rows(); ++r) ASSERT_TRUE(same_bits(got.row(r), want.row(r), want.cols())) << r;
   }
@@ -113,11 +117,11 @@ class ShortConvs : public OnIsa {
 
 TEST_P(ShortConvs, AreTheirSums) {
   const auto ref = make_ref_ops();
-  for (const ShortConvShape& shape : kShapes) {
+  for (const ShortConvShape& shape : kShortConvShapes) {
     const Weights weights(shape, random_);
     std::vector<Matrix> in = inputs(shape), want = outputs(shape);
     for (const bool bias : {true, false}) {
-      for (int32_t r = 0; r < kRows; ++r) {
+      for (int32_t r = 0; r < kShortConvRows; ++r) {
         for (int32_t c = 0; c < shape.channels; ++c) {
           double sum = bias ? weights.bias[static_cast<size_t>(c)] : 0.0;
           for (int32_t t = 0; t < shape.taps && t <= r; ++t) {
@@ -130,11 +134,11 @@ TEST_P(ShortConvs, AreTheirSums) {
       }
       const auto device = make(2);
       for (Ops* const ops : {device.get(), ref.get()}) {
-        Memory memory(*ops, weights);
+        ConvMemory memory(*ops, weights);
         memory.with_bias = bias;
         std::vector<Matrix> got = outputs(shape);
         memory.run(in, got, {{1, 20, 2, 19}});
-        memory.run(in, got, {{1, kRows - 19, 1, kRows - 19}});
+        memory.run(in, got, {{1, kShortConvRows - 19, 1, kShortConvRows - 19}});
         if (ops != ref.get() && on_gpu()) {
           expect_rounded(got[1], want[1]);
         } else {
@@ -146,38 +150,38 @@ TEST_P(ShortConvs, AreTheirSums) {
 }
 
 TEST_P(ShortConvs, CutsAndOthersChangeNoBit) {
-  for (const ShortConvShape& shape : kShapes) {
+  for (const ShortConvShape& shape : kShortConvShapes) {
     const Weights weights(shape, random_);
     std::vector<Matrix> in = inputs(shape), want = outputs(shape);
     const auto one = make(1);
-    Memory whole(*one, weights);
-    for (int32_t slot = 0; slot < kSlots; ++slot) whole.run(in, want, {{slot, kRows, 1, kRows}});
+    ConvMemory whole(*one, weights);
+    for (int32_t slot = 0; slot < kConvSlots; ++slot) whole.run(in, want, {{slot, kShortConvRows, 1, kShortConvRows}});
     for (const int32_t threads : {1, 3}) {
       const auto ops = make(threads);
-      Memory memory(*ops, weights);
+      ConvMemory memory(*ops, weights);
       std::vector<Matrix> got = outputs(shape);
       memory.run(in, got, {{2, 7, 2, 7}, {0, 1, 1, 1}, {1, 20, 4, 18}});
       memory.run(in, got, {{0, 8, 8, 2}, {1, 5, 8, 0}, {2, 3, 3, 1}});
       memory.run(in, got, {{1, 1, 1, 1}, {0, 8, 8, 8}, {2, 8, 8, 5}});
       memory.run(in, got, {{2, 24, 2, 24}, {0, 26, 2, 26, 25}, {1, 18, 2, 18}});
-      for (int32_t slot = 0; slot < kSlots; ++slot) expect_same(got[slot], want[slot]);
+      for (int32_t slot = 0; slot < kConvSlots; ++slot) expect_same(got[slot], want[slot]);
     }
   }
 }
 
 TEST_P(ShortConvs, SnapshotsContinueWithTheSameBits) {
-  for (const ShortConvShape& shape : kShapes) {
+  for (const ShortConvShape& shape : kShortConvShapes) {
     const Weights weights(shape, random_);
     std::vector<Matrix> in = inputs(shape), want = outputs(shape);
     in[2] = in[0];
     const auto ops = make(2);
     for (const int32_t saved : {0, 1, 15, 34, 35}) {
-      Memory memory(*ops, weights);
-      memory.run(in, want, {{0, kRows, 3, kRows, saved}});
+      ConvMemory memory(*ops, weights);
+      memory.run(in, want, {{0, kShortConvRows, 3, kShortConvRows, saved}});
       std::vector<Matrix> got = outputs(shape);
       for (int32_t r = 0; r <= saved; ++r) std::copy_n(want[0].row(r), shape.channels, got[2].row(r));
       memory.restore(2, saved + 1);
-      memory.run(in, got, {{2, kRows - saved - 1, 2, kRows - saved - 1}});
+      memory.run(in, got, {{2, kShortConvRows - saved - 1, 2, kShortConvRows - saved - 1}});
       expect_same(got[2], want[0]);
     }
   }

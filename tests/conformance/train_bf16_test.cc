@@ -230,7 +230,7 @@ TEST_P(TrainOpsInBf16, BlockConv) {
   }
 }
 
-struct AttentionCase {
+struct RoundedAttentionCase {
   int32_t heads, kv_heads, head_dim, block, window;
   std::vector<BlockContext> blocks;
   int32_t context_rows;
@@ -247,7 +247,7 @@ std::vector<BlockContext> contexts_of(std::vector<int32_t> first, std::vector<in
 
 // The last rows of context belong to no block; documents share tiles of keys; blocks are no multiples of anything.
 TEST_P(TrainOpsInBf16, Attention) {
-  const AttentionCase cases[] = {
+  const RoundedAttentionCase cases[] = {
       {4, 2, 8, 3, 0, {{0, 0}, {0, 1}, {0, 7}, {0, 150}, {150, 3}, {153, 40}}, 200},
       {9, 3, 64, 16, 0, {{0, 20}, {0, 100}, {0, 131}, {131, 5}, {131, 64}}, 230},
       {6, 2, 64, 5, 11, {{0, 0}, {0, 30}, {0, 290}, {290, 9}}, 299},
@@ -263,7 +263,7 @@ TEST_P(TrainOpsInBf16, Attention) {
       {2, 1, 256, 4, 0, {{0, 40}}, 41},
       {4, 2, 256, 5, 24, {{0, 20}, {0, 40}}, 41, true},
   };
-  for (const AttentionCase& c : cases) {
+  for (const RoundedAttentionCase& c : cases) {
     SCOPED_TRACE("head_dim " + std::to_string(c.head_dim) + ", block " + std::to_string(c.block));
     const BlockAttention layout = {c.heads,        c.kv_heads, c.head_dim, c.block,
                                    c.context_rows, c.window,   c.causal,   c.blocks};

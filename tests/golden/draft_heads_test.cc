@@ -18,7 +18,7 @@
 namespace ashlar::testing {
 namespace {
 
-constexpr int32_t kMaxTokens = 96;
+constexpr int32_t kHeadsMaxTokens = 96;
 
 /// Target and head, and the shortest program that drafts with them: one sequence, no engine.
 class HeadOfFolder {
@@ -29,24 +29,24 @@ class HeadOfFolder {
         json_(read_json_file(folder_.folder() / "goldens.json")),
         goldens_(folder_.folder() / "goldens.safetensors"),
         ops_(make_device(device, {})),
-        batch_(*ops_, kMaxTokens, 1),
-        pages_(*ops_, kMaxTokens / kPageTokens + 1) {
+        batch_(*ops_, kHeadsMaxTokens, 1),
+        pages_(*ops_, kHeadsMaxTokens / kPageTokens + 1) {
     load(as_gguf);
     KvLayout layout;
-    layout.keep_log(kMaxTokens);
+    layout.keep_log(kHeadsMaxTokens);
     model_->register_state(layout);
     head_->register_state(layout);
     kv_ = std::make_unique<KvMemory>(*ops_, layout, static_cast<int32_t>(pages_.size()));
     std::vector<int32_t> pages(static_cast<size_t>(pages_.size()));
     std::iota(pages.rbegin(), pages.rend(), 0);  // positions must go through the table
     pages_.upload(pages);
-    model_->reserve(kMaxTokens);
-    head_->reserve(kMaxTokens);
+    model_->reserve(kHeadsMaxTokens);
+    head_->reserve(kHeadsMaxTokens);
     const int32_t width = std::max({head_->aux_width(), head_->feature_width(), head_->draft_vocab()});
-    storage_ = ops_->allocate(2 * sizeof(float) * static_cast<size_t>(kMaxTokens) * static_cast<size_t>(width));
+    storage_ = ops_->allocate(2 * sizeof(float) * static_cast<size_t>(kHeadsMaxTokens) * static_cast<size_t>(width));
     auto* const memory = reinterpret_cast<float*>(storage_->data());
-    aux_ = {memory, kMaxTokens, head_->aux_width(), head_->aux_width()};
-    logits_ = {memory + int64_t{kMaxTokens} * width, kMaxTokens, head_->draft_vocab(), head_->draft_vocab()};
+    aux_ = {memory, kHeadsMaxTokens, head_->aux_width(), head_->aux_width()};
+    logits_ = {memory + int64_t{kHeadsMaxTokens} * width, kHeadsMaxTokens, head_->draft_vocab(), head_->draft_vocab()};
   }
 
   /// Compares what the head drafts after a prompt, and after four more tokens, with the golden values.
@@ -68,12 +68,12 @@ class HeadOfFolder {
       whole_ = std::make_unique<HeadFolder>(target, folder_.folder());
       if (as_gguf) file_ = files_.write("model.gguf", gguf_from_folder(whole_->path()).bytes());
       const std::filesystem::path& model = as_gguf ? file_ : whole_->path();
-      model_ = Model::load(*ops_, model, kMaxTokens);
+      model_ = Model::load(*ops_, model, kHeadsMaxTokens);
       EXPECT_TRUE(has_mtp(model));
       head_ = MtpHead::load(*model_);
     } else {
       target_ = std::make_unique<SeededCheckpoint>(target);
-      model_ = Model::load(*ops_, target_->folder(), kMaxTokens);
+      model_ = Model::load(*ops_, target_->folder(), kHeadsMaxTokens);
       EXPECT_FALSE(has_mtp(target_->folder()));
       if (as_gguf) file_ = files_.write("drafter.gguf", gguf_from_drafter(folder_.folder()).bytes());
       EXPECT_TRUE(is_eagle3_folder(as_gguf ? file_ : folder_.folder()));
@@ -87,7 +87,7 @@ class HeadOfFolder {
   // Rows of the target anew from position 0: recurrent layers cannot go back.
   Tensor features(const std::vector<int32_t>& ids) {
     batch_.clear();
-    batch_.begin_sequence(pages_.device(), 0, {0, 0, kMaxTokens, {}});
+    batch_.begin_sequence(pages_.device(), 0, {0, 0, kHeadsMaxTokens, {}});
     for (size_t i = 0; i < ids.size(); ++i) batch_.add_row(ids[i], static_cast<int32_t>(i), 0);
     batch_.want_output();
     model_->forward(batch_, *kv_, {head_->aux_layers(), aux_});

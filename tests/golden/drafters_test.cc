@@ -16,8 +16,8 @@
 namespace ashlar::testing {
 namespace {
 
-constexpr double kTolerance = 1e-5;
-constexpr int32_t kMaxTokens = 96;
+constexpr double kDraftersTolerance = 1e-5;
+constexpr int32_t kDraftersMaxTokens = 96;
 const std::set<std::string> kRepeating = {
     "dflash_sliding", "dflash_noncausal_sliding", "dflash_bias",         "dflash_scaled",     "dflash2", "dspark",
     "speculators",    "speculators_anchor",       "speculators_dflash2", "speculators_dspark"};
@@ -31,9 +31,9 @@ class Drafters : public ::testing::TestWithParam<std::string> {
         target_(data_folder() / json_["target"].get<std::string>()),
         tensors_(checkpoint_.folder() / "goldens.safetensors"),
         ops_(make_device(device, {})),
-        model_(Model::load(*ops_, target_.folder(), kMaxTokens)),
+        model_(Model::load(*ops_, target_.folder(), kDraftersMaxTokens)),
         drafter_(DflashDrafter::load(*model_, as_gguf ? gguf() : checkpoint_.folder())),
-        decoder_(*model_, drafter_.get(), kMaxTokens),
+        decoder_(*model_, drafter_.get(), kDraftersMaxTokens),
         prompt_(ints(tensors_, "prompt_ids")) {}
 
   std::filesystem::path gguf() const {
@@ -44,7 +44,7 @@ class Drafters : public ::testing::TestWithParam<std::string> {
     const std::vector<float> golden = floats(tensors_, name);
     ASSERT_GE(golden.size(), static_cast<size_t>(found.rows) * found.cols) << name;
     for (int32_t r = 0; r < found.rows; ++r) {
-      ASSERT_LT(relative_error(found.row(r), golden.data() + int64_t{r} * found.cols, found.cols), kTolerance)
+      ASSERT_LT(relative_error(found.row(r), golden.data() + int64_t{r} * found.cols, found.cols), kDraftersTolerance)
           << name << ", row " << r;
     }
   }
@@ -72,7 +72,8 @@ class Drafters : public ::testing::TestWithParam<std::string> {
     ASSERT_EQ(golden.size(), static_cast<size_t>(hidden.rows) * hidden.cols);
     for (float& value : golden) value *= drafter_->config().output_multiplier;  // folded into the norm here
     for (int32_t r = 0; r < hidden.rows; ++r) {
-      EXPECT_LT(relative_error(hidden.row(r), golden.data() + int64_t{r} * hidden.cols, hidden.cols), kTolerance)
+      EXPECT_LT(relative_error(hidden.row(r), golden.data() + int64_t{r} * hidden.cols, hidden.cols),
+                kDraftersTolerance)
           << "hidden, row " << r;
     }
     expect_tensor(decoder_.draft_logits(hidden), call + ".draft_logits");
@@ -94,7 +95,7 @@ class Drafters : public ::testing::TestWithParam<std::string> {
     const std::vector<float> golden = floats(tensors_, call + ".confidences");
     const std::span<const float> chances = drafter_->confidence()->chances(*ops_, hidden, before, drafter_->codes());
     ASSERT_EQ(chances.size(), golden.size());
-    for (size_t i = 0; i < golden.size(); ++i) EXPECT_NEAR(chances[i], golden[i], kTolerance) << i;
+    for (size_t i = 0; i < golden.size(); ++i) EXPECT_NEAR(chances[i], golden[i], kDraftersTolerance) << i;
   }
 
   // Candidates in their order, and what each scores after each of the slot before.
@@ -108,7 +109,8 @@ class Drafters : public ::testing::TestWithParam<std::string> {
     for (int32_t row = 0; row < rows; ++row) {
       for (int32_t before = 0; before < (row == 0 ? 1 : edges.n); ++before) {
         const float* const expected = golden.data() + int64_t{row * edges.n + before} * edges.n;
-        EXPECT_LT(relative_error(edges.after(row, before), expected, edges.n), kTolerance) << row << " " << before;
+        EXPECT_LT(relative_error(edges.after(row, before), expected, edges.n), kDraftersTolerance)
+            << row << " " << before;
       }
     }
   }
@@ -172,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(Folders, DraftersInGguf,
 TEST(DrafterInGguf, IsRefusedInWords) {
   const SeededCheckpoint target(data_folder() / "families" / "qwen3");
   const auto ops = make_device("ref", {});
-  const auto model = Model::load(*ops, target.folder(), kMaxTokens);
+  const auto model = Model::load(*ops, target.folder(), kDraftersMaxTokens);
   const TempFolder folder;
   const auto message = [&](const GgufWriter& file) -> std::string {
     const auto path = folder.write("d.gguf", file.bytes());

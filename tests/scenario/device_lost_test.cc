@@ -16,7 +16,7 @@ namespace {
 class DeviceLostTest : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Depths, DeviceLostTest, ::testing::Values(1, 2));
 
-Request simple_request(const std::shared_ptr<EventSink>& sink) {
+Request short_request(const std::shared_ptr<EventSink>& sink) {
   Request request;
   request.prompt = {1, 2, 3};
   request.max_tokens = 30;
@@ -61,7 +61,7 @@ TEST_P(DeviceLostTest, EndsEveryRequestWithItsReasonAndRefusesMore) {
     std::vector<std::shared_ptr<AskingSink>> sinks;
     for (int i = 0; i < 6; ++i) {
       sinks.push_back(std::make_shared<AskingSink>(engine));
-      const Result<RequestId> id = engine.submit(simple_request(sinks.back()));
+      const Result<RequestId> id = engine.submit(short_request(sinks.back()));
       if (!id.ok()) {  // the first launch was too early for it
         EXPECT_EQ(lose_at, 0);
         EXPECT_EQ(id.error(), "[fake] the device is gone");
@@ -78,7 +78,7 @@ TEST_P(DeviceLostTest, EndsEveryRequestWithItsReasonAndRefusesMore) {
       EXPECT_EQ(sink->lost(), "[fake] the device is gone");
     }
     EXPECT_EQ(engine.lost(), "[fake] the device is gone");
-    const Result<RequestId> refused = engine.submit(simple_request(std::make_shared<CheckingSink>()));
+    const Result<RequestId> refused = engine.submit(short_request(std::make_shared<CheckingSink>()));
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error(), "[fake] the device is gone");
     EXPECT_EQ(fake.begun(), lose_at);

@@ -49,14 +49,14 @@ class SlowConstraint final : public TokenConstraint {
   std::shared_ptr<WakeSignal> signal_;
 };
 
-struct Outcome {
+struct MaskOutcome {
   std::vector<int32_t> tokens;
   EndEvent end;
 };
 
 // Releases `slow`, if it is not null, until the answer has ended.
-Outcome drain(EventQueue& queue, SlowConstraint* slow = nullptr) {
-  Outcome outcome;
+MaskOutcome drain(EventQueue& queue, SlowConstraint* slow = nullptr) {
+  MaskOutcome outcome;
   for (;;) {
     std::optional<Event> event = queue.poll();
     if (!event) {
@@ -78,7 +78,7 @@ std::vector<int32_t> expected(std::vector<int32_t> tokens, int32_t n) {
 }
 
 template <class Condition>
-bool comes_true(Condition condition) {
+bool comes_true_in_time(Condition condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) return false;
@@ -117,7 +117,7 @@ class SlowMasks : public ::testing::TestWithParam<Loop> {
     return queue;
   }
   bool waits() const {
-    return comes_true([&] { return engine_->counters().waits_for_masks; });
+    return comes_true_in_time([&] { return engine_->counters().waits_for_masks; });
   }
 
   const std::vector<int32_t> prompt_ = std::vector<int32_t>(20, 3);
@@ -140,7 +140,7 @@ TEST_P(SlowMasks, OthersGoOnMeanwhile) {
       EXPECT_TRUE(waits());
       EXPECT_EQ(drain(*submit(other_, 50)).tokens, expected(other_, 50));
       EXPECT_FALSE(queue->poll());
-      const Outcome outcome = drain(*queue, slow.get());
+      const MaskOutcome outcome = drain(*queue, slow.get());
       EXPECT_EQ(outcome.tokens, expected(prompt_, 30));
       EXPECT_EQ(outcome.end.reason, FinishReason::kLength);
       engine_->wait_idle();
@@ -158,7 +158,7 @@ TEST_P(SlowMasks, ItsSlotIsForThoseWhoCanUseIt) {
   EXPECT_TRUE(waits());  // for the second token
   EXPECT_EQ(drain(*submit(other_, 50)).tokens, expected(other_, 50));
   EXPECT_EQ(engine_->counters().preemptions, 1U);
-  const Outcome outcome = drain(*queue, slow.get());
+  const MaskOutcome outcome = drain(*queue, slow.get());
   EXPECT_EQ(outcome.tokens, expected(prompt_, 30));
 }
 

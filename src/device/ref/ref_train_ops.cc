@@ -16,7 +16,7 @@ namespace {
 
 void put(float& to, double value, Store store) { to = static_cast<float>(store == Store::kAdd ? to + value : value); }
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double train_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 class RefTrainOps final : public TrainOps {
  public:
@@ -89,7 +89,7 @@ class RefTrainOps final : public TrainOps {
     for (int32_t r = 0; r < out.rows; ++r) {
       for (int32_t c = 0; c < out.cols; ++c) {
         const double g = gate.row(r)[c];
-        out.row(r)[c] = static_cast<float>(g * sigmoid(g) * up.row(r)[c]);
+        out.row(r)[c] = static_cast<float>(g * train_sigmoid(g) * up.row(r)[c]);
       }
     }
   }
@@ -98,7 +98,7 @@ class RefTrainOps final : public TrainOps {
       for (int32_t c = 0; c < d_out.cols; ++c) {
         const double d = d_out.row(r)[c];
         const double g = gate.row(r)[c];
-        const double s = sigmoid(g);
+        const double s = train_sigmoid(g);
         d_gate.row(r)[c] = static_cast<float>(d * up.row(r)[c] * s * (1 + g * (1 - s)));
         d_up.row(r)[c] = static_cast<float>(d * g * s);
       }
@@ -108,7 +108,7 @@ class RefTrainOps final : public TrainOps {
   void sigmoid_mul(Tensor gate, Tensor x, Tensor out) override {
     for (int32_t r = 0; r < out.rows; ++r) {
       for (int32_t c = 0; c < out.cols; ++c) {
-        out.row(r)[c] = static_cast<float>(sigmoid(gate.row(r)[c]) * x.row(r)[c]);
+        out.row(r)[c] = static_cast<float>(train_sigmoid(gate.row(r)[c]) * x.row(r)[c]);
       }
     }
   }
@@ -116,7 +116,7 @@ class RefTrainOps final : public TrainOps {
     for (int32_t r = 0; r < d_out.rows; ++r) {
       for (int32_t c = 0; c < d_out.cols; ++c) {
         const double d = d_out.row(r)[c];
-        const double s = sigmoid(gate.row(r)[c]);
+        const double s = train_sigmoid(gate.row(r)[c]);
         d_gate.row(r)[c] = static_cast<float>(d * x.row(r)[c] * s * (1 - s));
         d_x.row(r)[c] = static_cast<float>(d * s);
       }

@@ -11,7 +11,7 @@
 namespace ashlar {
 namespace {
 
-constexpr int32_t kWords = static_cast<int32_t>(std::tuple_size_v<PhiloxBlock>);
+constexpr int32_t kNoiseWords = static_cast<int32_t>(std::tuple_size_v<PhiloxBlock>);
 
 class Best {
  public:
@@ -36,10 +36,10 @@ class Best {
 void offer_range(Best& best, const float* logits, int32_t first, int32_t last, double inverse, Draw draw) {
   PhiloxBlock words{};
   for (int32_t i = first; i < last; ++i) {
-    if (i == first || i % kWords == 0) {
-      words = noise::block(draw.seed, draw.position, static_cast<uint32_t>(i / kWords), noise::Domain::kGumbel);
+    if (i == first || i % kNoiseWords == 0) {
+      words = noise::block(draw.seed, draw.position, static_cast<uint32_t>(i / kNoiseWords), noise::Domain::kGumbel);
     }
-    best.offer(i, logits[i] * inverse, words[i % kWords]);
+    best.offer(i, logits[i] * inverse, words[i % kNoiseWords]);
   }
 }
 
@@ -63,7 +63,7 @@ int32_t gumbel_max(const float* logits, int32_t vocab, double inverse, Draw draw
   PhiloxBlock counter = {0, static_cast<uint32_t>(draw.position), static_cast<uint32_t>(noise::Domain::kGumbel), 0};
   int32_t first = 0;
   for (; first + kScanned <= vocab; first += kScanned) {
-    counter[0] = static_cast<uint32_t>(first / kWords);
+    counter[0] = static_cast<uint32_t>(first / kNoiseWords);
     uint64_t left = scan_gumbel(logits + first, counter, draw.seed, static_cast<float>(inverse),
                                 static_cast<float>(best.score()), words);
     for (; left != 0; left &= left - 1) {
@@ -81,11 +81,11 @@ int32_t gumbel_max_mapped(const float* logits, int32_t n, double inverse, Draw d
   int32_t block = -1;
   for (int32_t i = 0; i < n; ++i) {
     const int32_t id = id_map[i];
-    if (id / kWords != block) {
-      block = id / kWords;
+    if (id / kNoiseWords != block) {
+      block = id / kNoiseWords;
       words = noise::block(draw.seed, draw.position, static_cast<uint32_t>(block), noise::Domain::kGumbel);
     }
-    best.offer(id, logits[i] * inverse, words[id % kWords]);
+    best.offer(id, logits[i] * inverse, words[id % kNoiseWords]);
   }
   return best.id();
 }

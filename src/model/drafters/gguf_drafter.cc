@@ -53,7 +53,7 @@ int64_t vocabulary(const Drafter& drafter) {
 }
 
 // Refuses what no drafter here computes.
-void check_fixed(const GgufKeys& keys) {
+void check_fixed_shape(const GgufKeys& keys) {
   check_fixed_words(keys);
   for (const auto& [key, value] : {std::pair{"attention.scale", 0.0},
                                    {"attention.value_scale", 0.0},
@@ -83,7 +83,7 @@ Json layer_words(const Drafter& drafter) {
   const GgufKeys& keys = drafter.keys;
   Json words = Json::object();
   keys.translate(kGgufLayerWords, words);
-  check_fixed(keys);
+  check_fixed_shape(keys);
   const int64_t head_dim = add_attention_sizes(keys, words);
   const int64_t rotated = keys.fields().integer(keys.full("rope.dimension_count"), 0, 1 << 16, head_dim);
   if (head_dim > 0 && rotated != head_dim) {

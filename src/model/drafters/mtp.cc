@@ -14,7 +14,7 @@
 namespace ashlar {
 namespace {
 
-[[noreturn]] void fail(const ModelConfig& target, const std::string& what) {
+[[noreturn]] void fail_mtp(const ModelConfig& target, const std::string& what) {
   throw Error("drafter", target.folder.string() + ": " + what +
                              "; --drafter ngram or a drafter folder works without a layer of the model's own");
 }
@@ -43,18 +43,20 @@ std::unique_ptr<Weight> own_copy(WeightBinder& binder, const Checkpoint& checkpo
 }  // namespace
 
 StackConfig mtp_stack(const ModelConfig& target) {
-  if (target.names.mtp == nullptr) fail(target, "models of the family " + target.family + " have no layer that drafts");
+  if (target.names.mtp == nullptr)
+    fail_mtp(target, "models of the family " + target.family + " have no layer that drafts");
   if (target.mtp.layers > 1) {
-    fail(target,
-         std::string(target.mtp.layers_key) + " is " + std::to_string(target.mtp.layers) + "; one layer is supported");
+    fail_mtp(target, std::string(target.mtp.layers_key) + " is " + std::to_string(target.mtp.layers) +
+                         "; one layer is supported");
   }
   if (target.mtp.own_vocabulary) {
-    fail(target, "mtp_use_dedicated_embeddings is set; a layer that shares the model's embedding is supported");
+    fail_mtp(target, "mtp_use_dedicated_embeddings is set; a layer that shares the model's embedding is supported");
   }
   StackConfig stack = target.stack;
   int32_t attention = 0;
   while (attention < stack.n_layers && stack.is_delta_net(attention)) ++attention;
-  if (attention == stack.n_layers) fail(target, "no layer is attention, whose shape the layer that drafts would have");
+  if (attention == stack.n_layers)
+    fail_mtp(target, "no layer is attention, whose shape the layer that drafts would have");
   stack.layers = {target.stack.layers[static_cast<size_t>(attention)]};
   stack.n_layers = 1;
   stack.delta_net.reset();
@@ -117,7 +119,7 @@ std::unique_ptr<MtpHead> MtpHead::load(const Model& target) {
   const std::string prefix = target.config().mtp_prefix();
   const auto& tensors = checkpoint.tensors();
   if (const auto first = tensors.lower_bound(prefix); first == tensors.end() || !first->first.starts_with(prefix)) {
-    fail(target.config(), "holds no tensors " + prefix + "*, of the layer that drafts");
+    fail_mtp(target.config(), "holds no tensors " + prefix + "*, of the layer that drafts");
   }
   return load(target, checkpoint);
 }

@@ -6,16 +6,16 @@
 namespace ashlar {
 namespace {
 
-constexpr BlockDiffusion kUsual = {.mask_id = 151666, .token_shift = 1};
+constexpr BlockDiffusion kDreamUsual = {.mask_id = 151666, .token_shift = 1};
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_dream(const JsonFields& fields, ModelConfig& config) {
   config.stack.qkv_bias = true;
   require_switch(fields, "use_mrope", false, false);
-  read_diffusion(fields, kUsual, config);
+  read_diffusion(fields, kDreamUsual, config);
 }
 
 }  // namespace
 
-const Family kDreamFamily = {"Dream", false, read, {.missing_kv_heads = 32}};
+const Family kDreamFamily = {"Dream", false, read_dream, {.missing_kv_heads = 32}};
 
 }  // namespace ashlar

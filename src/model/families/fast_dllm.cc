@@ -7,15 +7,15 @@
 namespace ashlar {
 namespace {
 
-constexpr BlockDiffusion kUsual = {.block_size = 32, .mask_id = 151665, .token_shift = 1, .sub_block = 8};
+constexpr BlockDiffusion kFastDllmUsual = {.block_size = 32, .mask_id = 151665, .token_shift = 1, .sub_block = 8};
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_fast_dllm(const JsonFields& fields, ModelConfig& config) {
   config.stack.qkv_bias = true;
-  read_diffusion(fields, kUsual, config);
+  read_diffusion(fields, kFastDllmUsual, config);
 }
 
 }  // namespace
 
-const Family kFastDllmFamily = {"Fast_dLLM_Qwen", false, read, {.missing_kv_heads = 32}};
+const Family kFastDllmFamily = {"Fast_dLLM_Qwen", false, read_fast_dllm, {.missing_kv_heads = 32}};
 
 }  // namespace ashlar

@@ -13,14 +13,14 @@ constexpr const char* kLocalTheta = "rope_local_base_freq";
 constexpr const char* kQueryScalar = "query_pre_attn_scalar";
 
 // What published files leave to the class of transformers.
-constexpr const char* kDefaults = R"({"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216,
+constexpr const char* kGemma3Defaults = R"({"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216,
   "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
   "hidden_activation": "gelu_pytorch_tanh", "max_position_embeddings": 131072, "sliding_window": 4096,
   "query_pre_attn_scalar": 256})";
 constexpr double kGlobalTheta = 1e6;
 constexpr double kUsualLocalTheta = 1e4;
 
-Json rope_of(const JsonFields& fields, const char* kind) {
+Json rope_of_gemma3(const JsonFields& fields, const char* kind) {
   if (!fields.has("rope_parameters")) return Json::object();
   const JsonFields parameters = fields.object("rope_parameters");
   for (const auto& [key, value] : fields.raw("rope_parameters").items()) {
@@ -32,13 +32,13 @@ Json rope_of(const JsonFields& fields, const char* kind) {
 
 // The rope of layers that see everything as that of the model, and that of the others as a base alone.
 void spell_ropes(const JsonFields& fields, Json& own) {
-  Json full = rope_of(fields, "full_attention");
+  Json full = rope_of_gemma3(fields, "full_attention");
   if (fields.has("rope_scaling")) {
     const JsonFields is_object = fields.object("rope_scaling");
     full.update(fields.raw("rope_scaling"));
   }
   if (!full.contains("rope_theta")) full["rope_theta"] = fields.number("rope_theta", 1, 1e15, kGlobalTheta);
-  const Json local = rope_of(fields, "sliding_attention");
+  const Json local = rope_of_gemma3(fields, "sliding_attention");
   if (local.value("rope_type", Json("default")) != "default") {
     fields.fail("rope_parameters", "a sliding_attention of rope_type default");
   }
@@ -47,8 +47,8 @@ void spell_ropes(const JsonFields& fields, Json& own) {
   own["rope_parameters"] = std::move(full);
 }
 
-Json complete(const JsonFields& fields, const Json& settings) {
-  Json own = with_defaults(fields, settings, kDefaults);
+Json complete_gemma3(const JsonFields& fields, const Json& settings) {
+  Json own = with_defaults(fields, settings, kGemma3Defaults);
   own["use_sliding_window"] = true;  // whatever a file says: the family does not read it
   if (!fields.has("layer_types")) {
     const int64_t layers = JsonFields(own, fields.file(), "config").integer("num_hidden_layers", 1, 1000);
@@ -58,7 +58,7 @@ Json complete(const JsonFields& fields, const Json& settings) {
   return own;
 }
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_gemma3(const JsonFields& fields, ModelConfig& config) {
   StackConfig& stack = config.stack;
   for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
     if (fields.has(key)) fields.fail(key, "null (the only form that is supported)");
@@ -78,15 +78,15 @@ void read(const JsonFields& fields, ModelConfig& config) {
   }
 }
 
-constexpr Family kText = {.model_type = "gemma3_text",
-                          .tied_by_default = true,
-                          .read = read,
-                          .keys = {.activation = "hidden_activation", .gelu = true},
-                          .layer_names = {.post_norm = "pre_feedforward_layernorm"},
-                          .missing_stop_id = 1,
-                          .complete = complete};
+constexpr Family kGemma3Text = {.model_type = "gemma3_text",
+                                .tied_by_default = true,
+                                .read = read_gemma3,
+                                .keys = {.activation = "hidden_activation", .gelu = true},
+                                .layer_names = {.post_norm = "pre_feedforward_layernorm"},
+                                .missing_stop_id = 1,
+                                .complete = complete_gemma3};
 
-constexpr Family with_vision(Family family) {
+constexpr Family gemma3_with_vision(Family family) {
   family.model_type = "gemma3";
   family.settings = "text_config";
   family.names = kNextToVision;
@@ -96,7 +96,7 @@ constexpr Family with_vision(Family family) {
 
 }  // namespace
 
-const Family kGemma3TextFamily = kText;
-const Family kGemma3Family = with_vision(kText);
+const Family kGemma3TextFamily = kGemma3Text;
+const Family kGemma3Family = gemma3_with_vision(kGemma3Text);
 
 }  // namespace ashlar

@@ -14,21 +14,22 @@ namespace ashlar {
 namespace {
 
 // What published files leave to the class of transformers.
-constexpr const char* kDefaults = R"({"vocab_size": 262144, "hidden_size": 2304, "intermediate_size": 9216,
+constexpr const char* kGemma4Defaults = R"({"vocab_size": 262144, "hidden_size": 2304, "intermediate_size": 9216,
   "num_hidden_layers": 30, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
   "hidden_activation": "gelu_pytorch_tanh", "max_position_embeddings": 131072, "sliding_window": 512,
   "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
     "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6}}})";
 constexpr int64_t kGlobalHeadDim = 512;
-constexpr const char* kRopes = "ropes_by_kind";     // rope_parameters, which the shared keys have for all layers alike
+constexpr const char* kGemma4Ropes =
+    "ropes_by_kind";                                // rope_parameters, which the shared keys have for all layers alike
 constexpr const char* kLayerSizes = "layer_sizes";  // per_layer_config, which other families refuse
 
-Json complete(const JsonFields& fields, const Json& settings) {
-  Json own = with_defaults(fields, settings, kDefaults);
+Json complete_gemma4(const JsonFields& fields, const Json& settings) {
+  Json own = with_defaults(fields, settings, kGemma4Defaults);
   // Null and 0 mean that there are none.
   if (!settings.contains("hidden_size_per_layer_input")) own["hidden_size_per_layer_input"] = 256;
   own["use_sliding_window"] = true;  // whatever a file says: the family does not read it
-  own[kRopes] = own["rope_parameters"];
+  own[kGemma4Ropes] = own["rope_parameters"];
   for (const char* key : {"rope_parameters", "rope_theta", "rope_scaling", "partial_rotary_factor"}) own.erase(key);
   const int64_t layers = JsonFields(own, fields.file(), "config").integer("num_hidden_layers", 1, 1000);
   Json types = Json::array();
@@ -44,8 +45,8 @@ Json complete(const JsonFields& fields, const Json& settings) {
   return own;
 }
 
-RopeConfig rope_of(const JsonFields& fields, const char* kind) {
-  const JsonFields ropes = fields.object(kRopes);
+RopeConfig rope_of_gemma4(const JsonFields& fields, const char* kind) {
+  const JsonFields ropes = fields.object(kGemma4Ropes);
   const JsonFields values = ropes.object(kind);
   RopeConfig rope;
   const std::string type = values.string("rope_type", "default");
@@ -131,7 +132,7 @@ void read_experts(const JsonFields& fields, StackConfig& stack) {
   stack.moe = std::move(moe);
 }
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_gemma4(const JsonFields& fields, ModelConfig& config) {
   StackConfig& stack = config.stack;
   require_switch(fields, "attention_bias", false, false);
   if (fields.has("use_bidirectional_attention") && fields.string("use_bidirectional_attention") != "vision") {
@@ -141,7 +142,8 @@ void read(const JsonFields& fields, ModelConfig& config) {
   config.embedding_scale = std::sqrt(static_cast<float>(stack.hidden));
   config.logit_softcap = static_cast<float>(fields.number("final_logit_softcapping", 0.0, 1e9, 0.0));
   check_layer_sizes(fields, stack.n_layers);
-  const RopeConfig full = rope_of(fields, "full_attention"), sliding = rope_of(fields, "sliding_attention");
+  const RopeConfig full = rope_of_gemma4(fields, "full_attention"),
+                   sliding = rope_of_gemma4(fields, "sliding_attention");
   const bool keys_are_values = fields.boolean("attention_k_eq_v", false);
   for (int32_t i = 0; i < stack.n_layers; ++i) {
     LayerAttention& layer = stack.layers[static_cast<size_t>(i)];
@@ -158,7 +160,7 @@ void read(const JsonFields& fields, ModelConfig& config) {
       width, static_cast<int32_t>(fields.integer("vocab_size_per_layer_input", config.vocab, 1 << 24, 262144))};
 }
 
-constexpr ModelNames kInside = {
+constexpr ModelNames kGemma4Inside = {
     .embedding = "model.language_model.embed_tokens",
     .layers = "model.language_model.layers.",
     .norm = "model.language_model.norm",
@@ -167,29 +169,29 @@ constexpr ModelNames kInside = {
     .layer_embedding_norm = "model.language_model.per_layer_projection_norm",
     .unused = {"model.vision_tower.", "model.embed_vision.", "model.audio_tower.", "model.embed_audio."}};
 
-constexpr Family kText = {.model_type = "gemma4_text",
-                          .tied_by_default = true,
-                          .read = read,
-                          .keys = {.activation = "hidden_activation", .gelu = true},
-                          .layer_names = {.post_norm = "pre_feedforward_layernorm",
-                                          .router = "router.proj",
-                                          .experts = nullptr,
-                                          .merged_down = "experts.down_proj",
-                                          .merged_gate_up = "experts.gate_up_proj"},
-                          .missing_stop_id = 1,
-                          .rotates_part = true,
-                          .complete = complete};
+constexpr Family kGemma4Text = {.model_type = "gemma4_text",
+                                .tied_by_default = true,
+                                .read = read_gemma4,
+                                .keys = {.activation = "hidden_activation", .gelu = true},
+                                .layer_names = {.post_norm = "pre_feedforward_layernorm",
+                                                .router = "router.proj",
+                                                .experts = nullptr,
+                                                .merged_down = "experts.down_proj",
+                                                .merged_gate_up = "experts.gate_up_proj"},
+                                .missing_stop_id = 1,
+                                .rotates_part = true,
+                                .complete = complete_gemma4};
 
 constexpr Family with_towers(Family family) {
   family.model_type = "gemma4";
   family.settings = "text_config";
-  family.names = kInside;
+  family.names = kGemma4Inside;
   return family;
 }
 
 }  // namespace
 
-const Family kGemma4TextFamily = kText;
-const Family kGemma4Family = with_towers(kText);
+const Family kGemma4TextFamily = kGemma4Text;
+const Family kGemma4Family = with_towers(kGemma4Text);
 
 }  // namespace ashlar

@@ -12,30 +12,30 @@ namespace {
 // What published files of the dense model leave to the class of transformers.
 constexpr int32_t kStops[] = {151329, 151336, 151338};
 
-Json complete(const JsonFields& fields, const Json& settings) {
+Json complete_glm4(const JsonFields& fields, const Json& settings) {
   Json own = settings;
   if (!fields.has("rms_norm_eps")) own["rms_norm_eps"] = 1.5625e-7;
   if (!fields.has("eos_token_id") && fields.integer("vocab_size", 1, 1 << 24) > kStops[2]) own["eos_token_id"] = kStops;
   return own;
 }
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_glm4(const JsonFields& fields, ModelConfig& config) {
   config.stack.qkv_bias = fields.boolean("attention_bias", true);
   config.stack.output_norms = true;
 }
 
 // The same of the mixtures.
-constexpr const char* kMoeDefaults = R"({"vocab_size": 151552, "hidden_size": 4096, "intermediate_size": 10944,
+constexpr const char* kGlm4MoeDefaults = R"({"vocab_size": 151552, "hidden_size": 4096, "intermediate_size": 10944,
   "num_hidden_layers": 46, "num_attention_heads": 96, "max_position_embeddings": 131072, "rms_norm_eps": 1e-5,
   "moe_intermediate_size": 1408, "num_experts_per_tok": 8, "n_shared_experts": 1, "n_group": 1, "topk_group": 1})";
 
-Json complete_moe(const JsonFields& fields, const Json& settings) {
-  Json own = with_defaults(fields, settings, kMoeDefaults);
+Json complete_glm4_moe(const JsonFields& fields, const Json& settings) {
+  Json own = with_defaults(fields, settings, kGlm4MoeDefaults);
   if (!fields.has("num_local_experts") && !fields.has("n_routed_experts")) own["n_routed_experts"] = 128;
   return own;
 }
 
-void read_moe(const JsonFields& fields, ModelConfig& config) {
+void read_glm4_moe(const JsonFields& fields, ModelConfig& config) {
   StackConfig& stack = config.stack;
   stack.qkv_bias = fields.boolean("attention_bias", false);
   stack.qk_norm = fields.boolean("use_qk_norm", false);
@@ -57,7 +57,7 @@ void read_moe(const JsonFields& fields, ModelConfig& config) {
 
 const Family kGlm4Family = {.model_type = "glm4",
                             .tied_by_default = false,
-                            .read = read,
+                            .read = read_glm4,
                             .keys = {.missing_kv_heads = 2, .missing_head_dim = 128, .missing_rotary_factor = 0.5},
                             .layer_names = {.mixer_output_norm = "post_self_attn_layernorm",
                                             .mlp_output_norm = "post_mlp_layernorm",
@@ -65,16 +65,16 @@ const Family kGlm4Family = {.model_type = "glm4",
                                             .interleaved_heads = true},
                             .sliding = SlidingLayers::kNone,
                             .rotates_part = true,
-                            .complete = complete};
+                            .complete = complete_glm4};
 
 const Family kGlm4MoeFamily = {.model_type = "glm4_moe",
                                .tied_by_default = false,
-                               .read = read_moe,
+                               .read = read_glm4_moe,
                                .keys = {.missing_kv_heads = 8, .missing_rotary_factor = 0.5},
                                .names = {.mtp = &kDeepSeekMtp},
                                .layer_names = {.expert_bias = "mlp.gate.e_score_correction_bias"},
                                .sliding = SlidingLayers::kNone,
                                .rotates_part = true,
-                               .complete = complete_moe};
+                               .complete = complete_glm4_moe};
 
 }  // namespace ashlar

@@ -10,20 +10,20 @@ namespace ashlar {
 namespace {
 
 // What files leave to the class of transformers.
-constexpr const char* kDefaults = R"({"rms_norm_eps": 1e-5, "num_local_experts": 128, "num_experts_per_tok": 4,
+constexpr const char* kGptOssDefaults = R"({"rms_norm_eps": 1e-5, "num_local_experts": 128, "num_experts_per_tok": 4,
   "sliding_window": 128, "intermediate_size": 2880, "rope_theta": 150000.0})";
-constexpr const char* kRope = R"({"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
+constexpr const char* kGptOssRope = R"({"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
   "truncate": false, "original_max_position_embeddings": 4096})";
 
-Json complete(const JsonFields& fields, const Json& settings) {
+Json complete_gpt_oss(const JsonFields& fields, const Json& settings) {
   Json own = settings;
-  const Json defaults = parse_json(kDefaults, "built in");
+  const Json defaults = parse_json(kGptOssDefaults, "built in");
   for (const auto& [key, value] : defaults.items()) {
     if (key == "num_local_experts" && fields.has("num_experts")) continue;  // its other name
     if (!fields.has(key)) own[key] = value;
   }
   if (!fields.has("rope_scaling") && !fields.has("rope_parameters"))
-    own["rope_scaling"] = parse_json(kRope, "built in");
+    own["rope_scaling"] = parse_json(kGptOssRope, "built in");
   own["use_sliding_window"] = true;  // the family does not read it
   own["moe_intermediate_size"] = own["intermediate_size"];
   if (fields.has("layer_types")) return own;
@@ -32,7 +32,7 @@ Json complete(const JsonFields& fields, const Json& settings) {
   return own;
 }
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_gpt_oss(const JsonFields& fields, ModelConfig& config) {
   StackConfig& stack = config.stack;
   stack.qkv_bias = stack.output_bias = fields.boolean("attention_bias", true);
   stack.sinks = true;
@@ -49,11 +49,11 @@ void read(const JsonFields& fields, ModelConfig& config) {
 
 const Family kGptOssFamily = {.model_type = "gpt_oss",
                               .tied_by_default = false,
-                              .read = read,
+                              .read = read_gpt_oss,
                               .keys = {.missing_kv_heads = 8, .missing_head_dim = 64},
                               .layer_names = {.router = "mlp.router",
                                               .merged_down = "mlp.experts.down_proj",
                                               .merged_gate_up = "mlp.experts.gate_up_proj"},
-                              .complete = complete};
+                              .complete = complete_gpt_oss};
 
 }  // namespace ashlar

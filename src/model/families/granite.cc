@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kLeast = 1e-6, kMost = 1e6;  // of any multiplier
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_granite(const JsonFields& fields, ModelConfig& config) {
   StackConfig& stack = config.stack;
   stack.qkv_bias = stack.output_bias = fields.boolean("attention_bias", false);
   stack.mlp_bias = fields.boolean("mlp_bias", false);
@@ -25,7 +25,7 @@ void read(const JsonFields& fields, ModelConfig& config) {
 
 const Family kGraniteFamily = {.model_type = "granite",
                                .tied_by_default = false,
-                               .read = read,
+                               .read = read_granite,
                                .sliding = SlidingLayers::kNone,
                                .missing_stop_id = 2};
 

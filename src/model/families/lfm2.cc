@@ -10,7 +10,7 @@ namespace ashlar {
 namespace {
 
 // What published files leave to the class of transformers.
-constexpr const char* kDefaults = R"({"vocab_size": 65536, "hidden_size": 2560, "num_hidden_layers": 32,
+constexpr const char* kLfm2Defaults = R"({"vocab_size": 65536, "hidden_size": 2560, "num_hidden_layers": 32,
   "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 128000,
   "rope_theta": 1e6})";
 constexpr double kUsualEps = 1e-5;
@@ -57,13 +57,13 @@ Json complete_lfm2(const JsonFields& fields, const Json& settings, const char* d
 
 namespace {
 
-Json complete(const JsonFields& fields, const Json& settings) {
-  Json own = complete_lfm2(fields, settings, kDefaults);
+Json complete_lfm2(const JsonFields& fields, const Json& settings) {
+  Json own = complete_lfm2(fields, settings, kLfm2Defaults);
   own["intermediate_size"] = mlp_width(fields, settings);
   return own;
 }
 
-void read(const JsonFields& fields, ModelConfig& config) { read_lfm2_layers(fields, config.stack); }
+void read_lfm2(const JsonFields& fields, ModelConfig& config) { read_lfm2_layers(fields, config.stack); }
 
 }  // namespace
 
@@ -78,12 +78,12 @@ const LayerNames kLfm2LayerNames = {.input_norm = "operator_norm",
 
 const Family kLfm2Family = {.model_type = "lfm2",
                             .tied_by_default = true,
-                            .read = read,
+                            .read = read_lfm2,
                             .keys = {.tied_head = "tie_embedding"},
                             .names = {.norm = "model.embedding_norm"},
                             .layer_names = kLfm2LayerNames,
                             .sliding = SlidingLayers::kNone,
                             .missing_stop_id = 2,
-                            .complete = complete};
+                            .complete = complete_lfm2};
 
 }  // namespace ashlar

@@ -8,15 +8,15 @@ namespace ashlar {
 namespace {
 
 // What published files leave to the class of transformers.
-constexpr const char* kMoeDefaults = R"({"vocab_size": 65536, "hidden_size": 2048, "intermediate_size": 7168,
+constexpr const char* kLfm2MoeDefaults = R"({"vocab_size": 65536, "hidden_size": 2048, "intermediate_size": 7168,
   "moe_intermediate_size": 1792, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
   "max_position_embeddings": 128000, "num_experts": 32, "num_experts_per_tok": 4, "rope_theta": 1e6})";
 
-Json complete_moe(const JsonFields& fields, const Json& settings) {
-  return complete_lfm2(fields, settings, kMoeDefaults);
+Json complete_lfm2_moe(const JsonFields& fields, const Json& settings) {
+  return complete_lfm2(fields, settings, kLfm2MoeDefaults);
 }
 
-void read_moe(const JsonFields& fields, ModelConfig& config) {
+void read_lfm2_moe(const JsonFields& fields, ModelConfig& config) {
   StackConfig& stack = config.stack;
   read_lfm2_layers(fields, stack);
   MoeConfig moe = read_expert_sizes(fields, stack.n_layers);
@@ -29,7 +29,7 @@ void read_moe(const JsonFields& fields, ModelConfig& config) {
   stack.moe = std::move(moe);
 }
 
-LayerNames moe_names() {
+LayerNames lfm2_moe_names() {
   LayerNames names = kLfm2LayerNames;
   names.router = "feed_forward.gate";
   names.expert_bias = "feed_forward.expert_bias";
@@ -43,12 +43,12 @@ LayerNames moe_names() {
 
 const Family kLfm2MoeFamily = {.model_type = "lfm2_moe",
                                .tied_by_default = true,
-                               .read = read_moe,
+                               .read = read_lfm2_moe,
                                .keys = {.tied_head = "tie_embedding"},
                                .names = {.norm = "model.embedding_norm"},
-                               .layer_names = moe_names(),
+                               .layer_names = lfm2_moe_names(),
                                .sliding = SlidingLayers::kNone,
                                .missing_stop_id = 2,
-                               .complete = complete_moe};
+                               .complete = complete_lfm2_moe};
 
 }  // namespace ashlar

@@ -8,13 +8,13 @@
 namespace ashlar {
 namespace {
 
-constexpr BlockDiffusion kUsual = {.block_size = 32, .mask_id = 156895};
+constexpr BlockDiffusion kLlada2Usual = {.block_size = 32, .mask_id = 156895};
 
-constexpr ModelNames kNames = {.embedding = "model.word_embeddings"};
-constexpr LayerNames kLayerNames = {.fused_qkv = "attention.query_key_value",
-                                    .q_norm = "attention.query_layernorm",
-                                    .k_norm = "attention.key_layernorm",
-                                    .attention_output = "attention.dense"};
+constexpr ModelNames kLlada2Names = {.embedding = "model.word_embeddings"};
+constexpr LayerNames kLlada2LayerNames = {.fused_qkv = "attention.query_key_value",
+                                          .q_norm = "attention.query_layernorm",
+                                          .k_norm = "attention.key_layernorm",
+                                          .attention_output = "attention.dense"};
 
 void read_routing(const JsonFields& fields, MoeConfig& moe) {
   Routing& routing = moe.routing;
@@ -28,7 +28,7 @@ void read_routing(const JsonFields& fields, MoeConfig& moe) {
   routing.scale = static_cast<float>(fields.number("routed_scaling_factor", 0.0, 1e6));
 }
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_llada2(const JsonFields& fields, ModelConfig& config) {
   StackConfig& stack = config.stack;
   if (!fields.has("head_dim")) fields.fail("head_dim", "a number (this family states it)");
   if (!fields.has("rope_theta") && !fields.has("rope_parameters")) fields.fail("rope_theta", "a number");
@@ -52,23 +52,23 @@ void read(const JsonFields& fields, ModelConfig& config) {
   const int64_t dense = fields.integer("first_k_dense_replace", 0, stack.n_layers);
   for (int64_t i = 0; i < dense; ++i) moe.layers[i] = false;
   stack.moe = std::move(moe);
-  read_diffusion(fields, kUsual, config);
+  read_diffusion(fields, kLlada2Usual, config);
 }
 
 }  // namespace
 
 const Family kLlada2Family = {.model_type = "llada2_moe",
                               .tied_by_default = false,
-                              .read = read,
-                              .names = kNames,
-                              .layer_names = kLayerNames,
+                              .read = read_llada2,
+                              .names = kLlada2Names,
+                              .layer_names = kLlada2LayerNames,
                               .rotates_part = true};
 /// As the training code spells it.
 const Family kLlada2VeomniFamily = {.model_type = "llada2_moe_veomni",
                                     .tied_by_default = false,
-                                    .read = read,
-                                    .names = kNames,
-                                    .layer_names = kLayerNames,
+                                    .read = read_llada2,
+                                    .names = kLlada2Names,
+                                    .layer_names = kLlada2LayerNames,
                                     .rotates_part = true};
 
 }  // namespace ashlar

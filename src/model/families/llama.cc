@@ -4,7 +4,7 @@
 namespace ashlar {
 namespace {
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_llama(const JsonFields& fields, ModelConfig& config) {
   StackConfig& stack = config.stack;
   stack.qkv_bias = stack.output_bias = fields.boolean("attention_bias", false);
   stack.mlp_bias = fields.boolean("mlp_bias", false);
@@ -14,7 +14,7 @@ void read(const JsonFields& fields, ModelConfig& config) {
 
 const Family kLlamaFamily = {.model_type = "llama",
                              .tied_by_default = false,
-                             .read = read,
+                             .read = read_llama,
                              .sliding = SlidingLayers::kNone,
                              .missing_stop_id = 2};
 

@@ -7,7 +7,7 @@
 namespace ashlar {
 namespace {
 
-constexpr const char* kRope = "rope_parameters";
+constexpr const char* kMistralRope = "rope_parameters";
 constexpr const char* kGrowth = "llama_4_scaling_beta";
 constexpr const char* kMistral = "mistral";
 constexpr const char* kMinistral = "ministral3";
@@ -18,7 +18,7 @@ constexpr const char* kMinistralDefaults = R"({"head_dim": 128, "sliding_window"
     "original_max_position_embeddings": 16384, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}})";
 
 // A window is for all layers; published files state null where there is none.
-Json complete(const JsonFields& /*fields*/, const Json& settings) {
+Json complete_mistral(const JsonFields& /*fields*/, const Json& settings) {
   Json own = settings;
   if (!settings.contains("sliding_window")) own["sliding_window"] = 4096;
   own["use_sliding_window"] = !own["sliding_window"].is_null();
@@ -31,17 +31,17 @@ Json complete_ministral(const JsonFields& fields, const Json& settings) {
   Json spelled = settings;
   if (fields.has("rope_scaling")) {  // the old spelling, which counts where both are there
     const JsonFields is_object = fields.object("rope_scaling");
-    spelled[kRope] = settings.at("rope_scaling");
+    spelled[kMistralRope] = settings.at("rope_scaling");
     spelled.erase("rope_scaling");
-    if (!spelled[kRope].contains("rope_theta") && fields.has("rope_theta"))
-      spelled[kRope]["rope_theta"] = fields.raw("rope_theta");
+    if (!spelled[kMistralRope].contains("rope_theta") && fields.has("rope_theta"))
+      spelled[kMistralRope]["rope_theta"] = fields.raw("rope_theta");
   }
   const JsonFields words(spelled, fields.file(), "config");
   Json own = with_defaults(words, spelled, kMinistralDefaults);
-  if (own[kRope].is_object() && !own[kRope].contains(kGrowth)) {
-    words.object(kRope).fail(kGrowth, "a number, by which queries grow");
+  if (own[kMistralRope].is_object() && !own[kMistralRope].contains(kGrowth)) {
+    words.object(kMistralRope).fail(kGrowth, "a number, by which queries grow");
   }
-  return complete(fields, own);
+  return complete_mistral(fields, own);
 }
 
 // The text model is one or the other.
@@ -49,12 +49,12 @@ Json complete_either(const JsonFields& fields, const Json& settings) {
   const std::string type = fields.string("model_type", kMistral);
   if (type == kMinistral) return complete_ministral(fields, settings);
   if (type != kMistral) fields.fail("model_type", "mistral or ministral3");
-  return complete(fields, settings);
+  return complete_mistral(fields, settings);
 }
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_mistral(const JsonFields& fields, ModelConfig& config) {
   if (fields.string("model_type", kMistral) != kMinistral) return;
-  const JsonFields rope = fields.object(kRope);
+  const JsonFields rope = fields.object(kMistralRope);
   const double growth = rope.number(kGrowth, 0.0, 1e3);
   if (growth == 0) return;
   for (LayerAttention& layer : config.stack.layers) {
@@ -64,12 +64,12 @@ void read(const JsonFields& fields, ModelConfig& config) {
   }
 }
 
-constexpr Family kText = {.model_type = kMistral,
-                          .tied_by_default = false,
-                          .read = read,
-                          .sliding = SlidingLayers::kAll,
-                          .missing_stop_id = 2,
-                          .complete = complete};
+constexpr Family kMistralText = {.model_type = kMistral,
+                                 .tied_by_default = false,
+                                 .read = read_mistral,
+                                 .sliding = SlidingLayers::kAll,
+                                 .missing_stop_id = 2,
+                                 .complete = complete_mistral};
 
 constexpr Family ministral(Family family) {
   family.model_type = kMinistral;
@@ -77,7 +77,7 @@ constexpr Family ministral(Family family) {
   return family;
 }
 
-constexpr Family with_vision(Family family) {
+constexpr Family mistral_with_vision(Family family) {
   family.model_type = "mistral3";
   family.tied_by_default = true;
   family.settings = "text_config";
@@ -89,8 +89,8 @@ constexpr Family with_vision(Family family) {
 
 }  // namespace
 
-const Family kMistralFamily = kText;
-const Family kMinistral3Family = ministral(kText);
-const Family kMistral3Family = with_vision(kText);
+const Family kMistralFamily = kMistralText;
+const Family kMinistral3Family = ministral(kMistralText);
+const Family kMistral3Family = mistral_with_vision(kMistralText);
 
 }  // namespace ashlar

@@ -7,13 +7,13 @@
 namespace ashlar {
 namespace {
 
-Json complete(const JsonFields& fields, const Json& settings) {
+Json complete_olmo(const JsonFields& fields, const Json& settings) {
   Json own = settings;
   if (!fields.has("rms_norm_eps")) own["rms_norm_eps"] = 1e-5;
   return own;
 }
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_olmo(const JsonFields& fields, ModelConfig& config) {
   StackConfig& stack = config.stack;
   stack.qkv_bias = stack.output_bias = fields.boolean("attention_bias", false);
   stack.input_norms = false;
@@ -21,20 +21,20 @@ void read(const JsonFields& fields, ModelConfig& config) {
 }
 
 // What files of OLMo 3 leave to the class of transformers.
-constexpr const char* kDefaults = R"({"vocab_size": 50304, "hidden_size": 4096, "intermediate_size": 11008,
+constexpr const char* kOlmoDefaults = R"({"vocab_size": 50304, "hidden_size": 4096, "intermediate_size": 11008,
   "num_hidden_layers": 32, "num_attention_heads": 32, "max_position_embeddings": 2048, "rms_norm_eps": 1e-5,
   "sliding_window": 4096})";
 constexpr double kTheta = 500000.0;
-constexpr const char* kRopes = "rope_parameters";
+constexpr const char* kOlmoRopes = "rope_parameters";
 constexpr const char* kSlidingRope = "sliding_rope";  // of rope_parameters, which the shared keys have for all alike
 
 Json complete_olmo3(const JsonFields& fields, const Json& settings) {
-  Json own = with_defaults(fields, settings, kDefaults);
+  Json own = with_defaults(fields, settings, kOlmoDefaults);
   own["use_sliding_window"] = true;  // whatever a file says: the family does not read it
   // A rope a kind, as transformers 5 writes it.
-  if (fields.has(kRopes) && fields.object(kRopes).has("full_attention")) {
-    const JsonFields ropes = fields.object(kRopes);
-    own[kRopes] = ropes.raw("full_attention");
+  if (fields.has(kOlmoRopes) && fields.object(kOlmoRopes).has("full_attention")) {
+    const JsonFields ropes = fields.object(kOlmoRopes);
+    own[kOlmoRopes] = ropes.raw("full_attention");
     if (ropes.has("sliding_attention")) own[kSlidingRope] = ropes.raw("sliding_attention");
   } else if (!says_rope_theta(fields)) {
     own["rope_theta"] = kTheta;
@@ -46,7 +46,7 @@ Json complete_olmo3(const JsonFields& fields, const Json& settings) {
 }
 
 void read_olmo3(const JsonFields& fields, ModelConfig& config) {
-  read(fields, config);
+  read_olmo(fields, config);
   // A base that the file gives once is that of all layers (transformers 5.24 takes it from those with a window, where
   // the other rope is scaled; published files say the usual one).
   RopeConfig plain;
@@ -65,10 +65,10 @@ void read_olmo3(const JsonFields& fields, ModelConfig& config) {
 
 const Family kOlmo2Family = {.model_type = "olmo2",
                              .tied_by_default = false,
-                             .read = read,
+                             .read = read_olmo,
                              .sliding = SlidingLayers::kNone,
                              .missing_stop_id = 50279,
-                             .complete = complete};
+                             .complete = complete_olmo};
 
 const Family kOlmo3Family = {.model_type = "olmo3",
                              .tied_by_default = false,

@@ -34,7 +34,7 @@ void spell_rope(const JsonFields& fields, Json& own) {
   own["rope_parameters"] = std::move(plain);
 }
 
-Json complete(const JsonFields& fields, const Json& settings) {
+Json complete_phi3(const JsonFields& fields, const Json& settings) {
   Json own = settings;
   own["use_sliding_window"] = fields.has("sliding_window");
   if (!fields.has("sliding_window")) own["sliding_window"] = nullptr;
@@ -74,7 +74,7 @@ void read_long_rope(const JsonFields& fields, ModelConfig& config) {
   config.max_positions = trained;
 }
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_phi3(const JsonFields& fields, ModelConfig& config) {
   if (fields.has(kLongRope)) read_long_rope(fields, config);
 }
 
@@ -82,11 +82,11 @@ void read(const JsonFields& fields, ModelConfig& config) {
 
 const Family kPhi3Family = {.model_type = "phi3",
                             .tied_by_default = false,
-                            .read = read,
+                            .read = read_phi3,
                             .layer_names = {.fused_qkv = "self_attn.qkv_proj", .fused_gate_up = "mlp.gate_up_proj"},
                             .sliding = SlidingLayers::kAll,
                             .missing_stop_id = 32000,
                             .rotates_part = true,
-                            .complete = complete};
+                            .complete = complete_phi3};
 
 }  // namespace ashlar

@@ -4,10 +4,10 @@
 namespace ashlar {
 namespace {
 
-void read(const JsonFields&, ModelConfig& config) { config.stack.qkv_bias = true; }
+void read_qwen2(const JsonFields&, ModelConfig& config) { config.stack.qkv_bias = true; }
 
 }  // namespace
 
-const Family kQwen2Family = {"qwen2", false, read, {.missing_kv_heads = 32}};
+const Family kQwen2Family = {"qwen2", false, read_qwen2, {.missing_kv_heads = 32}};
 
 }  // namespace ashlar

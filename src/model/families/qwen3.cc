@@ -10,10 +10,10 @@ void read_qwen3_attention(const JsonFields& fields, StackConfig& stack) {
 
 namespace {
 
-void read(const JsonFields& fields, ModelConfig& config) { read_qwen3_attention(fields, config.stack); }
+void read_qwen3(const JsonFields& fields, ModelConfig& config) { read_qwen3_attention(fields, config.stack); }
 
 }  // namespace
 
-const Family kQwen3Family = {"qwen3", false, read, {.missing_kv_heads = 32, .missing_head_dim = 128}};
+const Family kQwen3Family = {"qwen3", false, read_qwen3, {.missing_kv_heads = 32, .missing_head_dim = 128}};
 
 }  // namespace ashlar

@@ -35,7 +35,7 @@ DeltaShape read_delta_shape(const JsonFields& fields) {
   return shape;
 }
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_qwen3_5(const JsonFields& fields, ModelConfig& config) {
   StackConfig& stack = config.stack;
   require_switch(fields, "attention_bias", false, false);
   require_switch(fields, "attn_output_gate", true, true);
@@ -50,8 +50,8 @@ void read_shared_expert(const JsonFields& fields, MoeConfig& moe) {
   moe.shared_gate = true;
 }
 
-void read_moe(const JsonFields& fields, ModelConfig& config) {
-  read(fields, config);
+void read_qwen3_5_moe(const JsonFields& fields, ModelConfig& config) {
+  read_qwen3_5(fields, config);
   MoeConfig moe = read_expert_sizes(fields, config.stack.n_layers);
   require_switch(fields, "norm_topk_prob", true, true);
   moe.routing.normalise = true;
@@ -61,39 +61,39 @@ void read_moe(const JsonFields& fields, ModelConfig& config) {
 
 // Mixtures of any layers, whose weights need not add up to one.
 void read_next(const JsonFields& fields, ModelConfig& config) {
-  read(fields, config);
+  read_qwen3_5(fields, config);
   MoeConfig moe = read_qwen3_moe(fields, config.stack);
   moe.routing.normalise = fields.boolean("norm_topk_prob", true);
   read_shared_expert(fields, moe);
   config.stack.moe = std::move(moe);
 }
 
-constexpr ModelNames kInside = {.embedding = "model.language_model.embed_tokens",
-                                .layers = "model.language_model.layers.",
-                                .norm = "model.language_model.norm",
-                                .unused = {"model.visual."},
-                                .mtp = &kQwenMtp};
-constexpr ConfigKeys kKeys = {.missing_kv_heads = 4, .missing_head_dim = 256, .missing_rotary_factor = 0.25};
+constexpr ModelNames kQwen35Inside = {.embedding = "model.language_model.embed_tokens",
+                                      .layers = "model.language_model.layers.",
+                                      .norm = "model.language_model.norm",
+                                      .unused = {"model.visual."},
+                                      .mtp = &kQwenMtp};
+constexpr ConfigKeys kQwen35Keys = {.missing_kv_heads = 4, .missing_head_dim = 256, .missing_rotary_factor = 0.25};
 
-constexpr Family kText = {.model_type = "qwen3_5_text",
-                          .tied_by_default = false,
-                          .read = read,
-                          .keys = kKeys,
-                          .names = {.unused = {"model.visual."}, .mtp = &kQwenMtp},
-                          .sliding = SlidingLayers::kNone,
-                          .rotates_part = true,
-                          .other_names = &kInside};
+constexpr Family kQwen35Text = {.model_type = "qwen3_5_text",
+                                .tied_by_default = false,
+                                .read = read_qwen3_5,
+                                .keys = kQwen35Keys,
+                                .names = {.unused = {"model.visual."}, .mtp = &kQwenMtp},
+                                .sliding = SlidingLayers::kNone,
+                                .rotates_part = true,
+                                .other_names = &kQwen35Inside};
 
-constexpr Family with_vision(Family family, const char* model_type) {
+constexpr Family qwen3_5_with_vision(Family family, const char* model_type) {
   family.model_type = model_type;
   family.settings = "text_config";
   return family;
 }
 
 constexpr Family with_experts() {
-  Family family = kText;
+  Family family = kQwen35Text;
   family.model_type = "qwen3_5_moe_text";
-  family.read = read_moe;
+  family.read = read_qwen3_5_moe;
   family.keys.intermediate = "moe_intermediate_size";
   family.keys.missing_kv_heads = 2;
   family.layer_names.shared_experts = "mlp.shared_expert.";
@@ -101,7 +101,7 @@ constexpr Family with_experts() {
 }
 
 constexpr Family before_qwen3_5() {
-  Family family = kText;
+  Family family = kQwen35Text;
   family.model_type = "qwen3_next";
   family.read = read_next;
   family.names = {.mtp = &kQwenMtp};
@@ -116,9 +116,9 @@ constexpr Family before_qwen3_5() {
 }  // namespace
 
 const Family kQwen3NextFamily = before_qwen3_5();
-const Family kQwen35TextFamily = kText;
-const Family kQwen35Family = with_vision(kText, "qwen3_5");
+const Family kQwen35TextFamily = kQwen35Text;
+const Family kQwen35Family = qwen3_5_with_vision(kQwen35Text, "qwen3_5");
 const Family kQwen35MoeTextFamily = with_experts();
-const Family kQwen35MoeFamily = with_vision(with_experts(), "qwen3_5_moe");
+const Family kQwen35MoeFamily = qwen3_5_with_vision(with_experts(), "qwen3_5_moe");
 
 }  // namespace ashlar

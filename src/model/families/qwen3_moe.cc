@@ -18,7 +18,7 @@ MoeConfig read_qwen3_moe(const JsonFields& fields, const StackConfig& stack) {
 
 namespace {
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_qwen3_moe(const JsonFields& fields, ModelConfig& config) {
   read_qwen3_attention(fields, config.stack);
   config.stack.moe = read_qwen3_moe(fields, config.stack);
 }
@@ -27,7 +27,7 @@ void read(const JsonFields& fields, ModelConfig& config) {
 
 const Family kQwen3MoeFamily = {.model_type = "qwen3_moe",
                                 .tied_by_default = false,
-                                .read = read,
+                                .read = read_qwen3_moe,
                                 .keys = {.missing_kv_heads = 4},
                                 .sliding = SlidingLayers::kAll};
 

@@ -7,21 +7,21 @@ namespace ashlar {
 namespace {
 
 // The published checkpoints state neither: blocks of 4, and `<|MASK|>` of their tokenizer.
-constexpr BlockDiffusion kUsual = {.block_size = 4, .mask_id = 151669};
+constexpr BlockDiffusion kSdarUsual = {.block_size = 4, .mask_id = 151669};
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_sdar(const JsonFields& fields, ModelConfig& config) {
   read_qwen3_attention(fields, config.stack);
-  read_diffusion(fields, kUsual, config);
+  read_diffusion(fields, kSdarUsual, config);
 }
 
-void read_moe(const JsonFields& fields, ModelConfig& config) {
-  read(fields, config);
+void read_sdar_moe(const JsonFields& fields, ModelConfig& config) {
+  read_sdar(fields, config);
   config.stack.moe = read_qwen3_moe(fields, config.stack);
 }
 
 }  // namespace
 
-const Family kSdarFamily = {"sdar", false, read, {.missing_kv_heads = 32, .missing_head_dim = 128}};
-const Family kSdarMoeFamily = {"sdar_moe", false, read_moe, {.missing_kv_heads = 4}};
+const Family kSdarFamily = {"sdar", false, read_sdar, {.missing_kv_heads = 32, .missing_head_dim = 128}};
+const Family kSdarMoeFamily = {"sdar_moe", false, read_sdar_moe, {.missing_kv_heads = 4}};
 
 }  // namespace ashlar

@@ -22,7 +22,7 @@ std::vector<int32_t> rotated_layers(const JsonFields& fields, int32_t n_layers) 
   return rotated;
 }
 
-Json complete(const JsonFields& fields, const Json& settings) {
+Json complete_smollm3(const JsonFields& fields, const Json& settings) {
   Json own = settings;
   if (!says_rope_theta(fields)) own["rope_theta"] = 2e6;
   if (fields.has("layer_types") || !fields.boolean("use_sliding_window", false)) return own;
@@ -34,7 +34,7 @@ Json complete(const JsonFields& fields, const Json& settings) {
   return own;
 }
 
-void read(const JsonFields& fields, ModelConfig& config) {
+void read_smollm3(const JsonFields& fields, ModelConfig& config) {
   StackConfig& stack = config.stack;
   stack.qkv_bias = stack.output_bias = fields.boolean("attention_bias", false);
   stack.mlp_bias = fields.boolean("mlp_bias", false);
@@ -50,9 +50,9 @@ void read(const JsonFields& fields, ModelConfig& config) {
 
 const Family kSmolLm3Family = {.model_type = "smollm3",
                                .tied_by_default = true,
-                               .read = read,
+                               .read = read_smollm3,
                                .keys = {.missing_kv_heads = 4},
                                .missing_stop_id = 128001,
-                               .complete = complete};
+                               .complete = complete_smollm3};
 
 }  // namespace ashlar

@@ -9,7 +9,7 @@ namespace ashlar {
 namespace {
 
 // `shifts`: whether logits are those of the next position, which the model's class knows.
-void complete(const GgufKeys& keys, bool shifts, Json& config) {
+void complete_gguf_diffusion(const GgufKeys& keys, bool shifts, Json& config) {
   constexpr const char* kMask = "tokenizer.ggml.mask_token_id";
   if (keys.fields().has(kMask)) config["mask_token_id"] = keys.fields().raw(kMask);
   constexpr const char* kShift = "diffusion.shift_logits";
@@ -17,11 +17,13 @@ void complete(const GgufKeys& keys, bool shifts, Json& config) {
   keys.fields().fail(kShift, std::string(shifts ? "true" : "false") + ", as in every model of the architecture");
 }
 
-void complete_dream(const GgufKeys& keys, const Checkpoint&, Json& config) { complete(keys, true, config); }
+void complete_dream(const GgufKeys& keys, const Checkpoint&, Json& config) {
+  complete_gguf_diffusion(keys, true, config);
+}
 
 // Its config.json spells nearly everything its own way.
 void complete_llada(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) {
-  complete(keys, false, config);
+  complete_gguf_diffusion(keys, false, config);
   constexpr std::pair<const char*, const char*> kWords[] = {{"hidden_size", "d_model"},
                                                             {"intermediate_size", "mlp_hidden_size"},
                                                             {"num_hidden_layers", "n_layers"},

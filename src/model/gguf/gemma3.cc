@@ -7,7 +7,7 @@
 namespace ashlar {
 namespace {
 
-void complete(const GgufKeys& keys, const Checkpoint&, Json& config) {
+void complete_gguf_gemma3(const GgufKeys& keys, const Checkpoint&, Json& config) {
   constexpr int64_t kLargestLayers = 62;
   constexpr GgufWord kWords[] = {{"attention.sliding_window", "sliding_window", false},
                                  {"attention.sliding_window_pattern", "sliding_window_pattern", false},
@@ -21,6 +21,7 @@ void complete(const GgufKeys& keys, const Checkpoint&, Json& config) {
 
 }  // namespace
 
-const GgufArchitecture kGgufGemma3 = {.name = "gemma3", .family = "gemma3_text", .complete = complete, .windows = true};
+const GgufArchitecture kGgufGemma3 = {
+    .name = "gemma3", .family = "gemma3_text", .complete = complete_gguf_gemma3, .windows = true};
 
 }  // namespace ashlar

@@ -11,7 +11,7 @@
 namespace ashlar {
 namespace {
 
-constexpr const char* kKvHeads = "attention.head_count_kv";
+constexpr const char* kGgufGemma4KvHeads = "attention.head_count_kv";
 constexpr const char* kWidth = "feed_forward_length";
 constexpr const char* kFactors = "rope_freqs.weight";
 constexpr float kStandsStill = 1e30F;
@@ -41,11 +41,11 @@ void add_ropes(const GgufKeys& keys, const Checkpoint& checkpoint, int64_t head_
 }
 
 // Layers that see everything, in heads. Values may be their keys, which their tensors say.
-void add_heads(const GgufKeys& keys, const Checkpoint& checkpoint, int64_t shared, Json& config) {
+void add_gemma4_heads(const GgufKeys& keys, const Checkpoint& checkpoint, int64_t shared, Json& config) {
   const Json& types = config["layer_types"];
   const auto layers = static_cast<int64_t>(types.size());
   const int64_t heads = keys.fields().integer(keys.full("attention.head_count"), 1, 4096);
-  const std::vector<int64_t> kv_heads = keys.for_layers(kKvHeads, 1, 4096, heads);
+  const std::vector<int64_t> kv_heads = keys.for_layers(kGgufGemma4KvHeads, 1, 4096, heads);
   const Json whole = config["head_dim"];
   Json sizes = Json::object();
   int64_t with_values = 0, without = 0;
@@ -53,7 +53,7 @@ void add_heads(const GgufKeys& keys, const Checkpoint& checkpoint, int64_t share
     const int64_t own = kv_heads[static_cast<size_t>(i)];
     if (types[static_cast<size_t>(i)] == "sliding_attention") {
       if (config.contains("num_key_value_heads") && config["num_key_value_heads"] != own) {
-        keys.refuse_list(kKvHeads, "one number for all layers with a window");
+        keys.refuse_list(kGgufGemma4KvHeads, "one number for all layers with a window");
       }
       config["num_key_value_heads"] = own;
       continue;
@@ -92,7 +92,7 @@ void add_widths(const GgufKeys& keys, int64_t shared, Json& config) {
   }
 }
 
-void complete(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) {
+void complete_gguf_gemma4(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) {
   constexpr GgufWord kWords[] = {{"attention.sliding_window", "sliding_window", true},
                                  {"attention.shared_kv_layers", "num_kv_shared_layers", false},
                                  {"embedding_length_per_layer_input", "hidden_size_per_layer_input", false},
@@ -108,7 +108,7 @@ void complete(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) 
   }
   const int64_t head_dim = keys.fields().integer(keys.full("attention.key_length"), 2, 1 << 16);
   add_ropes(keys, checkpoint, head_dim, config);
-  add_heads(keys, checkpoint, shared, config);
+  add_gemma4_heads(keys, checkpoint, shared, config);
   add_widths(keys, shared, config);
   require_gating(keys, GgufGating::kSoftmax);
   config["enable_moe_block"] = keys.number("expert_count", 0) != 0;
@@ -120,7 +120,7 @@ void complete(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) 
   config["vocab_size_per_layer_input"] = table->second->shape[0];
 }
 
-constexpr LayerNames own_names() {
+constexpr LayerNames gguf_gemma4_names() {
   LayerNames names = kGgufLayerNames;
   names.layer_scale = "layer_output_scale.weight";
   names.embedding_gate = "inp_gate";
@@ -138,9 +138,9 @@ constexpr LayerNames own_names() {
 
 const GgufArchitecture kGgufGemma4 = {.name = "gemma4",
                                       .family = "gemma4_text",
-                                      .names = own_names(),
-                                      .per_layer = {kKvHeads, kWidth},
-                                      .complete = complete,
+                                      .names = gguf_gemma4_names(),
+                                      .per_layer = {kGgufGemma4KvHeads, kWidth},
+                                      .complete = complete_gguf_gemma4,
                                       .mixture = true,
                                       .windows = true,
                                       .own_factors = true,

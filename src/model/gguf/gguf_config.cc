@@ -13,14 +13,14 @@
 namespace ashlar {
 namespace {
 
-constexpr ModelNames kNames = {.embedding = "token_embd",
-                               .layers = "blk.",
-                               .norm = "output_norm",
-                               .head = "output",
-                               .layer_embedding = "per_layer_token_embd",
-                               .layer_embedding_projection = "per_layer_model_proj",
-                               .layer_embedding_norm = "per_layer_proj_norm",
-                               .rope_factors = "rope_freqs.weight"};
+constexpr ModelNames kGgufConfigNames = {.embedding = "token_embd",
+                                         .layers = "blk.",
+                                         .norm = "output_norm",
+                                         .head = "output",
+                                         .layer_embedding = "per_layer_token_embd",
+                                         .layer_embedding_projection = "per_layer_model_proj",
+                                         .layer_embedding_norm = "per_layer_proj_norm",
+                                         .rope_factors = "rope_freqs.weight"};
 constexpr const char* kEmbedding = "token_embd.weight";
 constexpr const char* kHead = "output.weight";
 constexpr GgufWord kMultipliers[] = {{"attention.scale", "attention_multiplier", false},
@@ -100,7 +100,7 @@ std::string text_of_layers_alone(const GgufKeys& keys, const GgufArchitecture& a
   const int64_t drafting = architecture.drafts ? drafting_layers(keys) : 0;
   if (drafting == 0) return {};
   const int64_t own = std::max<int64_t>(keys.fields().integer(keys.full("block_count"), 1, 1000) - drafting, 0);
-  const std::string_view layers = kNames.layers;
+  const std::string_view layers = kGgufConfigNames.layers;
   bool has_one = false;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (!name.starts_with(layers)) continue;
@@ -176,7 +176,7 @@ ModelConfig read_gguf_config(const std::filesystem::path& file) {
   const Json words = config_words(keys, architecture, checkpoint);
   ModelConfig config = read_config_json(words, file.string() + " (metadata in the words of config.json)");
   config.folder = file;
-  config.names = kNames;
+  config.names = kGgufConfigNames;
   config.names.norm = architecture.norm;
   StackConfig& stack = config.stack;
   stack.names = architecture.names;
@@ -185,13 +185,13 @@ ModelConfig read_gguf_config(const std::filesystem::path& file) {
   if (architecture.drafts && drafting_layers(keys) > 0) config.names.mtp = &kGgufMtp;
   if (architecture.long_rope) config.names.unused[0] = "rope_factors_";
   const auto has_bias = [&](const char* name) {
-    return checkpoint.tensors().contains(std::string(kNames.layers) + "0." + name + ".bias");
+    return checkpoint.tensors().contains(std::string(kGgufConfigNames.layers) + "0." + name + ".bias");
   };
   stack.qkv_bias = has_bias(kGgufLayerNames.q);
   stack.output_bias = has_bias(kGgufLayerNames.attention_output);
   stack.mlp_bias = has_bias(kGgufLayerNames.up);
   if (architecture.own_factors) return config;
-  use_rope_factors(keys, checkpoint, kNames.rope_factors, stack);
+  use_rope_factors(keys, checkpoint, kGgufConfigNames.rope_factors, stack);
   return config;
 }
 

@@ -14,10 +14,10 @@ void refuse_sections(const GgufKeys& keys) {
                           "\": expected nothing (models that see rotate by sections, and are not supported)");
 }
 
-void complete(const GgufKeys& keys, const Checkpoint&, Json&) { refuse_sections(keys); }
+void complete_gguf_glm(const GgufKeys& keys, const Checkpoint&, Json&) { refuse_sections(keys); }
 
 // Some of them norm queries and keys, which their tensors say.
-void complete_moe(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) {
+void complete_gguf_glm_moe(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) {
   refuse_sections(keys);
   constexpr GgufWord kWords[] = {{"expert_count", "n_routed_experts", true},
                                  {"expert_shared_count", "n_shared_experts", true},
@@ -32,7 +32,7 @@ void complete_moe(const GgufKeys& keys, const Checkpoint& checkpoint, Json& conf
   config["use_qk_norm"] = has_layer_weight(checkpoint, 0, kGgufLayerNames.q_norm);
 }
 
-constexpr LayerNames moe_names() {
+constexpr LayerNames gguf_glm_moe_names() {
   LayerNames names = shared_experts();
   names.post_norm = "post_attention_norm";
   names.expert_bias = "exp_probs_b.bias";
@@ -44,12 +44,12 @@ constexpr LayerNames moe_names() {
 const GgufArchitecture kGgufGlm4 = {.name = "glm4",
                                     .family = "glm4",
                                     .names = interleaved(fused_gate_up()),
-                                    .complete = complete,
+                                    .complete = complete_gguf_glm,
                                     .rotates_part = true};
 const GgufArchitecture kGgufGlm4Moe = {.name = "glm4moe",
                                        .family = "glm4_moe",
-                                       .names = moe_names(),
-                                       .complete = complete_moe,
+                                       .names = gguf_glm_moe_names(),
+                                       .complete = complete_gguf_glm_moe,
                                        .mixture = true,
                                        .shared_experts = true,
                                        .weighs_experts = true,

@@ -7,14 +7,14 @@
 namespace ashlar {
 namespace {
 
-void complete(const GgufKeys& keys, const Checkpoint&, Json& config) {
+void complete_gguf_gpt_oss(const GgufKeys& keys, const Checkpoint&, Json& config) {
   if (keys.has("attention.sliding_window")) config["sliding_window"] = keys.raw("attention.sliding_window");
   Json& scaling = config["rope_scaling"];
   if (scaling.is_null()) scaling = {{"rope_type", "default"}};
   scaling["truncate"] = false;
 }
 
-constexpr LayerNames own_names() {
+constexpr LayerNames gguf_gpt_oss_names() {
   LayerNames names = kGgufLayerNames;
   names.post_norm = "post_attention_norm";
   names.sinks = "attn_sinks.weight";
@@ -25,8 +25,8 @@ constexpr LayerNames own_names() {
 
 const GgufArchitecture kGgufGptOss = {.name = "gpt-oss",
                                       .family = "gpt_oss",
-                                      .names = own_names(),
-                                      .complete = complete,
+                                      .names = gguf_gpt_oss_names(),
+                                      .complete = complete_gguf_gpt_oss,
                                       .mixture = true,
                                       .windows = true};
 

@@ -8,26 +8,26 @@
 namespace ashlar {
 namespace {
 
-constexpr const char* kKvHeads = "attention.head_count_kv";
+constexpr const char* kGgufLfm2KvHeads = "attention.head_count_kv";
 
-void complete(const GgufKeys& keys, const Checkpoint&, Json& config) {
+void complete_gguf_lfm2(const GgufKeys& keys, const Checkpoint&, Json& config) {
   constexpr GgufWord kWords[] = {{"shortconv.l_cache", "conv_L_cache", true},
                                  {"attention.layer_norm_rms_epsilon", "norm_eps", true}};
   keys.translate(kWords, config);
   config["block_auto_adjust_ff_dim"] = false;  // the width is what it came to
   const int64_t usual = keys.fields().integer(keys.full("attention.head_count"), 1, 4096);
-  const std::vector<int64_t> heads = keys.for_layers(kKvHeads, 0, 4096, usual);
+  const std::vector<int64_t> heads = keys.for_layers(kGgufLfm2KvHeads, 0, 4096, usual);
   const int64_t most = *std::max_element(heads.begin(), heads.end());
   config["num_key_value_heads"] = most;
   config["layer_types"] = Json::array();
   for (const int64_t count : heads) {
-    if (count != 0 && count != most) keys.refuse_list(kKvHeads, "0 or one number, the same in all layers");
+    if (count != 0 && count != most) keys.refuse_list(kGgufLfm2KvHeads, "0 or one number, the same in all layers");
     config["layer_types"].push_back(count == 0 ? "conv" : "full_attention");
   }
 }
 
-void complete_moe(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) {
-  complete(keys, checkpoint, config);
+void complete_gguf_lfm2_moe(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) {
+  complete_gguf_lfm2(keys, checkpoint, config);
   constexpr GgufWord kWords[] = {{"leading_dense_block_count", "num_dense_layers", true},
                                  {"expert_weights_scale", "routed_scaling_factor", false},
                                  {"expert_weights_norm", "norm_topk_prob", false}};
@@ -35,7 +35,7 @@ void complete_moe(const GgufKeys& keys, const Checkpoint& checkpoint, Json& conf
   require_gating(keys, GgufGating::kSigmoid);
 }
 
-constexpr LayerNames own_names() {
+constexpr LayerNames gguf_lfm2_names() {
   LayerNames names = kGgufLayerNames;
   names.conv_input = "shortconv.in_proj";
   names.conv_taps = "shortconv.conv";
@@ -48,16 +48,16 @@ constexpr LayerNames own_names() {
 
 const GgufArchitecture kGgufLfm2 = {.name = "lfm2",
                                     .family = "lfm2",
-                                    .names = own_names(),
+                                    .names = gguf_lfm2_names(),
                                     .norm = "token_embd_norm",
-                                    .per_layer = {kKvHeads},
-                                    .complete = complete};
+                                    .per_layer = {kGgufLfm2KvHeads},
+                                    .complete = complete_gguf_lfm2};
 const GgufArchitecture kGgufLfm2Moe = {.name = "lfm2moe",
                                        .family = "lfm2_moe",
-                                       .names = own_names(),
+                                       .names = gguf_lfm2_names(),
                                        .norm = "token_embd_norm",
-                                       .per_layer = {kKvHeads},
-                                       .complete = complete_moe,
+                                       .per_layer = {kGgufLfm2KvHeads},
+                                       .complete = complete_gguf_lfm2_moe,
                                        .mixture = true,
                                        .weighs_experts = true};
 

@@ -6,7 +6,7 @@
 namespace ashlar {
 namespace {
 
-void complete(const GgufKeys& keys, const Checkpoint&, Json& config) {
+void complete_gguf_mistral(const GgufKeys& keys, const Checkpoint&, Json& config) {
   const double growth = keys.number("attention.temperature_scale", 0);
   if (growth == 0) config["model_type"] = "mistral";
   config["sliding_window"] = nullptr;
@@ -23,7 +23,10 @@ void complete(const GgufKeys& keys, const Checkpoint&, Json& config) {
 
 }  // namespace
 
-const GgufArchitecture kGgufMistral3 = {
-    .name = "mistral3", .family = "ministral3", .names = interleaved(), .complete = complete, .grows_queries = true};
+const GgufArchitecture kGgufMistral3 = {.name = "mistral3",
+                                        .family = "ministral3",
+                                        .names = interleaved(),
+                                        .complete = complete_gguf_mistral,
+                                        .grows_queries = true};
 
 }  // namespace ashlar

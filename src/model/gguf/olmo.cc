@@ -6,7 +6,7 @@
 namespace ashlar {
 namespace {
 
-void complete(const GgufKeys& keys, const Checkpoint&, Json& config) {
+void complete_gguf_olmo(const GgufKeys& keys, const Checkpoint&, Json& config) {
   if (keys.number("attention.sliding_window", 0) == 0) return;
   config["model_type"] = "olmo3";
   config["sliding_window"] = keys.raw("attention.sliding_window");
@@ -21,6 +21,7 @@ void complete(const GgufKeys& keys, const Checkpoint&, Json& config) {
 
 }  // namespace
 
-const GgufArchitecture kGgufOlmo2 = {.name = "olmo2", .family = "olmo2", .complete = complete, .windows = true};
+const GgufArchitecture kGgufOlmo2 = {
+    .name = "olmo2", .family = "olmo2", .complete = complete_gguf_olmo, .windows = true};
 
 }  // namespace ashlar

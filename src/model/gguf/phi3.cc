@@ -6,7 +6,7 @@
 namespace ashlar {
 namespace {
 
-void complete(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) {
+void complete_gguf_phi3(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) {
   if (keys.number("attention.sliding_window", 0) != 0) config["sliding_window"] = keys.raw("attention.sliding_window");
   const int64_t whole = config["head_dim"].is_number_integer() ? config["head_dim"].get<int64_t>() : 0;
   const int64_t count = keys.fields().integer(keys.full("rope.dimension_count"), 0, 1 << 16, whole) / 2;
@@ -25,7 +25,7 @@ void complete(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) 
   keys.translate(kWords, config["rope_scaling"]);
 }
 
-constexpr LayerNames own_names() {
+constexpr LayerNames gguf_phi3_names() {
   LayerNames names = fused_gate_up();
   names.fused_qkv = "attn_qkv";
   return names;
@@ -35,8 +35,8 @@ constexpr LayerNames own_names() {
 
 const GgufArchitecture kGgufPhi3 = {.name = "phi3",
                                     .family = "phi3",
-                                    .names = own_names(),
-                                    .complete = complete,
+                                    .names = gguf_phi3_names(),
+                                    .complete = complete_gguf_phi3,
                                     .windows = true,
                                     .rotates_part = true,
                                     .long_rope = true};

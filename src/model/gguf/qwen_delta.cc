@@ -19,7 +19,7 @@ void add_layer_types(const GgufKeys& keys, Json& config) {
   }
 }
 
-void complete(const GgufKeys& keys, const Checkpoint&, Json& config) {
+void complete_gguf_qwen_delta(const GgufKeys& keys, const Checkpoint&, Json& config) {
   constexpr GgufWord kWords[] = {{"ssm.conv_kernel", "linear_conv_kernel_dim", true},
                                  {"ssm.state_size", "linear_key_head_dim", true},
                                  {"ssm.group_count", "linear_num_key_heads", true},
@@ -35,8 +35,8 @@ void complete(const GgufKeys& keys, const Checkpoint&, Json& config) {
   config["mtp_num_hidden_layers"] = drafting_layers(keys);
 }
 
-void complete_moe(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) {
-  complete(keys, checkpoint, config);
+void complete_gguf_qwen_delta_moe(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) {
+  complete_gguf_qwen_delta(keys, checkpoint, config);
   constexpr GgufWord kWords[] = {{"expert_shared_feed_forward_length", "shared_expert_intermediate_size", true}};
   keys.translate(kWords, config);
   require_gating(keys, GgufGating::kSoftmax);
@@ -44,7 +44,7 @@ void complete_moe(const GgufKeys& keys, const Checkpoint& checkpoint, Json& conf
 
 // Layers without experts are known by their tensors alone.
 void complete_next(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) {
-  complete_moe(keys, checkpoint, config);
+  complete_gguf_qwen_delta_moe(keys, checkpoint, config);
   config["mlp_only_layers"] = Json::array();
   for (int64_t i = 0; i < config["num_hidden_layers"].get<int64_t>(); ++i) {
     if (!has_layer_weight(checkpoint, i, kGgufLayerNames.router)) config["mlp_only_layers"].push_back(i);
@@ -66,7 +66,7 @@ constexpr LayerNames next_names() {
   return names;
 }
 
-constexpr LayerNames own_names() {
+constexpr LayerNames gguf_qwen_delta_names() {
   LayerNames names = next_names();
   names.fused_delta_ba = nullptr;
   names.delta_b = "ssm_beta";
@@ -79,14 +79,14 @@ constexpr LayerNames own_names() {
 
 const GgufArchitecture kGgufQwen35 = {.name = "qwen35",
                                       .family = "qwen3_5_text",
-                                      .names = own_names(),
-                                      .complete = complete,
+                                      .names = gguf_qwen_delta_names(),
+                                      .complete = complete_gguf_qwen_delta,
                                       .rotates_part = true,
                                       .drafts = true};
 const GgufArchitecture kGgufQwen35Moe = {.name = "qwen35moe",
                                          .family = "qwen3_5_moe_text",
-                                         .names = own_names(),
-                                         .complete = complete_moe,
+                                         .names = gguf_qwen_delta_names(),
+                                         .complete = complete_gguf_qwen_delta_moe,
                                          .mixture = true,
                                          .rotates_part = true,
                                          .drafts = true};

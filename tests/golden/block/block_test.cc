@@ -19,7 +19,7 @@
 namespace ashlar::testing {
 namespace {
 
-constexpr int32_t kMaxTokens = 512;
+constexpr int32_t kBlockMaxTokens = 512;
 
 using Order = std::vector<std::vector<int32_t>>;  // positions by pass
 
@@ -60,7 +60,7 @@ std::vector<Case> load_cases() {
 }
 
 // Decodes as far as the golden does: to the end of the block that holds the end of the answer, so without stop tokens.
-BlockRun decode(Ops& ops, Model& model, const Case& golden, bool fuses_commit_pass, EndEvent* end = nullptr) {
+BlockRun decode_golden(Ops& ops, Model& model, const Case& golden, bool fuses_commit_pass, EndEvent* end = nullptr) {
   DecoderSpec spec;
   spec.block.block_size = golden.block;
   spec.block.algorithm = {"low_confidence", {{"threshold", golden.threshold}}};
@@ -112,7 +112,7 @@ bool contains(const std::vector<int32_t>& positions, int32_t p) {
 // The first pass that unmasks something else than the golden's, seen by the reference: whether one of the choices it
 // had to make was so close that rounding may decide it.
 bool is_close_call(Ops& ref, const Case& golden, const BlockRun& run) {
-  const auto model = Model::load(ref, subject().model, kMaxTokens);
+  const auto model = Model::load(ref, subject().model, kBlockMaxTokens);
   size_t pass = 0;
   std::vector<int32_t> ids = golden.prompt;
   const auto token_at = [&](int32_t p) { return run.tokens[p - golden.prompt.size()]; };
@@ -189,13 +189,13 @@ INSTANTIATE_TEST_SUITE_P(Parts, RefGoldens, ::testing::Range<size_t>(0, kParts))
 
 TEST_P(RefGoldens, AreExact) {
   const auto ops = make_device("ref", {});
-  const auto model = Model::load(*ops, subject().model, kMaxTokens);
+  const auto model = Model::load(*ops, subject().model, kBlockMaxTokens);
   const std::vector<Case> cases = load_cases();
   ASSERT_EQ(cases.size(), 64U);
   for (size_t i = GetParam(); i < cases.size(); i += kParts) {
     SCOPED_TRACE("case " + std::to_string(i));
     EndEvent end;
-    expect_equal(decode(*ops, *model, cases[i], true, &end), cases[i]);
+    expect_equal(decode_golden(*ops, *model, cases[i], true, &end), cases[i]);
     EXPECT_EQ(end.stats.verify_steps, static_cast<int32_t>(cases[i].accepted.size()));
   }
 }
@@ -204,7 +204,7 @@ TEST_P(RefGoldens, AreExact) {
 TEST_P(RefGoldens, AreExactWithRoundedFrequencies) {
   if (std::getenv("ASHLAR_BLOCK_GOLDENS") != nullptr) GTEST_SKIP() << "the answers are the bundled model's";
   const auto ops = make_device("ref", {});
-  const auto model = Model::load(*ops, subject().model, kMaxTokens);
+  const auto model = Model::load(*ops, subject().model, kBlockMaxTokens);
   round_frequencies(*model);
   std::vector<Case> cases = load_cases();
   const Json others = read_json_file(data_folder() / "pebble-11m-sdar" / "rounded_frequencies.json");
@@ -217,20 +217,20 @@ TEST_P(RefGoldens, AreExactWithRoundedFrequencies) {
   for (size_t i = GetParam(); i < cases.size(); i += kParts) {
     if (!all && !others["cases"].contains(std::to_string(i))) continue;
     SCOPED_TRACE("case " + std::to_string(i));
-    expect_equal(decode(*ops, *model, cases[i], true), cases[i]);
+    expect_equal(decode_golden(*ops, *model, cases[i], true), cases[i]);
   }
 }
 
 TEST(BlockGoldens, CpuDiffersOnlyInCloseCalls) {
   const auto ops = make_device("cpu", {});
   const auto ref = make_device("ref", {});
-  const auto model = Model::load(*ops, subject().model, kMaxTokens);
+  const auto model = Model::load(*ops, subject().model, kBlockMaxTokens);
   size_t passes = 0, golden_passes = 0, tokens = 0, golden_tokens = 0;
   int32_t differ = 0;
   int32_t index = 0;
   for (const Case& golden : load_cases()) {
     SCOPED_TRACE("case " + std::to_string(index++));
-    const BlockRun run = decode(*ops, *model, golden, true);
+    const BlockRun run = decode_golden(*ops, *model, golden, true);
     passes += run.accepted.size();
     tokens += run.tokens.size();
     golden_passes += golden.accepted.size();
@@ -251,13 +251,13 @@ TEST(BlockGoldens, CpuDiffersOnlyInCloseCalls) {
 
 TEST(BlockGoldens, FusedCommitPassSavesOnePassABlockAndNoBit) {
   const auto ops = make_device("cpu", {});
-  const auto model = Model::load(*ops, subject().model, kMaxTokens);
+  const auto model = Model::load(*ops, subject().model, kBlockMaxTokens);
   const std::vector<Case> cases = load_cases();
   for (size_t i = 0; i < cases.size(); i += 7) {
     SCOPED_TRACE("case " + std::to_string(i));
     EndEvent fused_end, apart_end;
-    const BlockRun fused = decode(*ops, *model, cases[i], true, &fused_end);
-    const BlockRun apart = decode(*ops, *model, cases[i], false, &apart_end);
+    const BlockRun fused = decode_golden(*ops, *model, cases[i], true, &fused_end);
+    const BlockRun apart = decode_golden(*ops, *model, cases[i], false, &apart_end);
     EXPECT_EQ(fused.tokens, apart.tokens);
     EXPECT_EQ(fused.accepted, apart.accepted);
     const auto start = static_cast<int32_t>(cases[i].prompt.size()) / cases[i].block;
@@ -290,7 +290,7 @@ std::vector<int32_t> answer(Engine& engine, std::vector<int32_t> prompt, int32_t
 
 TEST(BlockScheduling, RequestsChooseTheirAlgorithm) {
   const auto ops = make_device("cpu", {});
-  const auto model = Model::load(*ops, subject().model, kMaxTokens);
+  const auto model = Model::load(*ops, subject().model, kBlockMaxTokens);
   const std::vector<int32_t> prompt = load_cases().front().prompt;
   const MethodChoice loose = {"", {{"threshold", 0.3}}};
   const auto decode_with = [&](double threshold) {

@@ -10,7 +10,7 @@
 namespace ashlar {
 namespace {
 
-class ThreadPoolSizes : public testing::TestWithParam<int> {};
+class ThreadPoolSizes : public ::testing::TestWithParam<int> {};
 
 TEST_P(ThreadPoolSizes, EveryItemRunsExactlyOnce) {
   ThreadPool pool(GetParam());
@@ -71,7 +71,7 @@ TEST_P(ThreadPoolSizes, UnevenItemsAreStolen) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, ThreadPoolSizes, testing::Values(1, 2, 3, 8));
+INSTANTIATE_TEST_SUITE_P(Sizes, ThreadPoolSizes, ::testing::Values(1, 2, 3, 8));
 
 TEST(ThreadPool, ZeroMeansOneWorkerPerCore) { EXPECT_EQ(ThreadPool(0).size(), usable_cores().workers()); }
 

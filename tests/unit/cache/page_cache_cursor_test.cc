@@ -10,12 +10,12 @@
 namespace ashlar {
 namespace {
 
-using Ids = std::vector<int32_t>;
+using CursorIds = std::vector<int32_t>;
 
 struct Live {
   uint64_t salt = 0;
-  Ids tokens;
-  Ids pages;
+  CursorIds tokens;
+  CursorIds pages;
   PrefixCursor cursor;  // of the first cache; the second publishes without
 };
 
@@ -31,7 +31,7 @@ class Cursors : public ::testing::TestWithParam<CursorCase> {
   int32_t below(int32_t n) { return static_cast<int32_t>(random_() % static_cast<uint32_t>(n)); }
 
   // Few distinct pages, so that prefixes meet and part; whole blocks and a rest.
-  void add_tokens(Ids& tokens, int32_t count) {
+  void add_tokens(CursorIds& tokens, int32_t count) {
     for (int32_t i = 0; i < count; ++i) {
       if (tokens.size() % kPageTokens == 0) letter_ = below(2);
       tokens.push_back(letter_);
@@ -41,7 +41,7 @@ class Cursors : public ::testing::TestWithParam<CursorCase> {
   bool allocate(Live& sequence) {
     const auto needed = static_cast<int32_t>((sequence.tokens.size() + kPageTokens - 1) / kPageTokens);
     const int32_t missing = needed - static_cast<int32_t>(sequence.pages.size());
-    Ids again = sequence.pages;
+    CursorIds again = sequence.pages;
     const bool fits = cache_.allocate(missing, sequence.pages);
     EXPECT_EQ(plain_.allocate(missing, again), fits);
     EXPECT_EQ(again, sequence.pages);
@@ -54,7 +54,7 @@ class Cursors : public ::testing::TestWithParam<CursorCase> {
     add_tokens(sequence.tokens, 1 + below(5 * kPageTokens));
     if (below(3) != 0) {  // else computed again: duplicates
       const auto most = static_cast<int32_t>(sequence.tokens.size()) - below(2);
-      Ids again;
+      CursorIds again;
       const int32_t covered = cache_.match(sequence.tokens, most, sequence.pages, sequence.salt, sequence.cursor);
       EXPECT_EQ(plain_.match(sequence.tokens, most, again, sequence.salt), covered);
       EXPECT_EQ(again, sequence.pages);
@@ -65,7 +65,7 @@ class Cursors : public ::testing::TestWithParam<CursorCase> {
 
   void grow(Live& sequence) {
     if (sequence.tokens.size() > 10 * kPageTokens) return;
-    const Ids before = sequence.tokens;
+    const CursorIds before = sequence.tokens;
     add_tokens(sequence.tokens, 1 + below(2 * kPageTokens));
     if (!allocate(sequence)) sequence.tokens = before;
   }
@@ -124,11 +124,11 @@ TEST_P(Cursors, LeaveTheIndexThatPublishingFromTheStartLeaves) {
 TEST(PageCache, PublishingLooksUpNewPagesOnly) {
   constexpr int32_t kPages = 500;
   PageCache cache(2 * kPages);
-  Ids tokens;
+  CursorIds tokens;
   for (int32_t i = 0; i < kPages * kPageTokens; ++i) tokens.push_back(i);
   for (const char* whose : {"own", "a twin's"}) {
     SCOPED_TRACE(whose);
-    Ids pages;
+    CursorIds pages;
     ASSERT_TRUE(cache.allocate(kPages, pages));
     PrefixCursor cursor;
     for (int32_t n = 0; n <= kPages * kPageTokens; n += 4) {
@@ -146,12 +146,12 @@ TEST(PageCache, PublishingLooksUpNewPagesOnly) {
 // A sequence that comes back from the queue goes on after what it matched.
 TEST(PageCache, PublishingGoesOnBehindAMatch) {
   PageCache cache(64);
-  Ids tokens(40 * kPageTokens, 3);
-  Ids first;
+  CursorIds tokens(40 * kPageTokens, 3);
+  CursorIds first;
   ASSERT_TRUE(cache.allocate(30, first));
   cache.publish(std::span(tokens).first(30 * kPageTokens), first);
   cache.release(first);
-  Ids pages;
+  CursorIds pages;
   PrefixCursor cursor;
   EXPECT_EQ(cache.match(tokens, 1 << 20, pages, 0, cursor), 30 * kPageTokens);
   ASSERT_TRUE(cache.allocate(10, pages));
@@ -164,15 +164,15 @@ TEST(PageCache, PublishingGoesOnBehindAMatch) {
 
 TEST(PageCache, SaysWhetherAMatchMayHaveGrown) {
   PageCache cache(8);
-  const Ids tokens(4 * kPageTokens, 5);
+  const CursorIds tokens(4 * kPageTokens, 5);
   const auto first = [&](int32_t n) { return std::span(tokens).first(static_cast<size_t>(n * kPageTokens)); };
-  Ids pages;
+  CursorIds pages;
   ASSERT_TRUE(cache.allocate(3, pages));
   PrefixCursor publisher;
   cache.publish(first(1), pages, 0, publisher);
   const auto matched = [&](int32_t most) {
     PrefixCursor cursor;
-    Ids found;
+    CursorIds found;
     cache.match(tokens, most * kPageTokens, found, 0, cursor);
     cache.release(found);
     return cursor;

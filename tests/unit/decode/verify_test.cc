@@ -20,20 +20,20 @@
 namespace ashlar::testing {
 namespace {
 
-constexpr int32_t kVocab = 5;
+constexpr int32_t kVerifyVocab = 5;
 
 // A Markov target: the logits after token t.
 std::vector<float> target_logits(int32_t t) {
-  std::vector<float> logits(kVocab);
-  for (int32_t i = 0; i < kVocab; ++i) logits[i] = static_cast<float>(std::sin(1.7 * i + 0.9 * t) * 1.5);
+  std::vector<float> logits(kVerifyVocab);
+  for (int32_t i = 0; i < kVerifyVocab; ++i) logits[i] = static_cast<float>(std::sin(1.7 * i + 0.9 * t) * 1.5);
   return logits;
 }
 
 std::vector<double> target_probabilities(int32_t t, double temperature) {
-  std::vector<double> p(kVocab);
+  std::vector<double> p(kVerifyVocab);
   double total = 0;
   const std::vector<float> logits = target_logits(t);
-  for (int32_t i = 0; i < kVocab; ++i) total += p[i] = std::exp(logits[i] / temperature);
+  for (int32_t i = 0; i < kVerifyVocab; ++i) total += p[i] = std::exp(logits[i] / temperature);
   for (double& value : p) value /= total;
   return p;
 }
@@ -49,8 +49,8 @@ Slot make_slot(SamplingScheme scheme, double temperature, uint64_t seed) {
 
 struct Draws {
   std::vector<std::vector<int>> next =
-      std::vector<std::vector<int>>(kVocab, std::vector<int>(kVocab));  // [before][after]
-  std::vector<int> before = std::vector<int>(kVocab);
+      std::vector<std::vector<int>>(kVerifyVocab, std::vector<int>(kVerifyVocab));  // [before][after]
+  std::vector<int> before = std::vector<int>(kVerifyVocab);
   int accepted = 0;
 };
 
@@ -65,7 +65,7 @@ Draws draw(const std::vector<float>& q, bool certain, int blocks) {
     for (int32_t j = 0; j < 2; ++j) {
       double u = noise::uniform(noise::word(seed, j + 1, 0, noise::Domain::kDraft));
       int32_t id = 0;
-      while (id + 1 < kVocab && u >= q[id]) u -= q[id++];
+      while (id + 1 < kVerifyVocab && u >= q[id]) u -= q[id++];
       drafts[j] = certain ? 2 : id;
     }
     std::vector<float> logits;
@@ -92,9 +92,9 @@ Draws draw(const std::vector<float>& q, bool certain, int blocks) {
 }
 
 void expect_target_frequencies(const Draws& draws) {
-  for (int32_t t = 0; t < kVocab; ++t) {
+  for (int32_t t = 0; t < kVerifyVocab; ++t) {
     const std::vector<double> p = target_probabilities(t, 0.8);
-    for (int32_t i = 0; i < kVocab; ++i) {
+    for (int32_t i = 0; i < kVerifyVocab; ++i) {
       const double n = draws.before[t];
       EXPECT_NEAR(draws.next[t][i], n * p[i], 3 * std::sqrt(n * p[i] * (1 - p[i]))) << t << " -> " << i << " of " << n;
     }
@@ -108,7 +108,7 @@ TEST(Rejection, HasTheTargetsFrequenciesForAPoorDrafter) {
 }
 
 TEST(Rejection, HasTheTargetsFrequenciesForCertainDrafts) {
-  const Draws draws = draw(std::vector<float>(kVocab, 0.2F), true, 150000);
+  const Draws draws = draw(std::vector<float>(kVerifyVocab, 0.2F), true, 150000);
   expect_target_frequencies(draws);
   EXPECT_GT(draws.accepted, 10000);
 }
@@ -116,11 +116,12 @@ TEST(Rejection, HasTheTargetsFrequenciesForCertainDrafts) {
 // Drafts that know of one another, the second made before the first, as long as they do not claim a distribution.
 TEST(Rejection, HasTheTargetsJointFrequenciesForCertainDraftsOfAnyMaking) {
   constexpr int kBlocks = 150000;
-  std::vector<std::vector<int>> pairs(kVocab, std::vector<int>(kVocab));
+  std::vector<std::vector<int>> pairs(kVerifyVocab, std::vector<int>(kVerifyVocab));
   for (int block = 0; block < kBlocks; ++block) {
     const auto seed = static_cast<uint64_t>(block);
     Slot slot = make_slot(SamplingScheme::kRejection, 0.8, seed);
-    const auto second = static_cast<int32_t>(kVocab * noise::uniform(noise::word(seed, 2, 0, noise::Domain::kDraft)));
+    const auto second =
+        static_cast<int32_t>(kVerifyVocab * noise::uniform(noise::word(seed, 2, 0, noise::Domain::kDraft)));
     std::vector<int32_t> drafts = {second, second};
     int32_t tokens[2];
     for (int32_t done = 0; done < 2;) {  // after a refusal another block, of which the first token is known
@@ -137,14 +138,14 @@ TEST(Rejection, HasTheTargetsJointFrequenciesForCertainDraftsOfAnyMaking) {
       input.drafts = drafts.data();
       const SpanResult result = verify_rows(logits, input, slot);
       for (int32_t i = 0; i < result.n_tokens && done < 2; ++i) tokens[done++] = result.tokens[i];
-      drafts = {(tokens[0] + second) % kVocab};
+      drafts = {(tokens[0] + second) % kVerifyVocab};
     }
     ++pairs[tokens[0]][tokens[1]];
   }
   const std::vector<double> first = target_probabilities(0, 0.8);
-  for (int32_t a = 0; a < kVocab; ++a) {
+  for (int32_t a = 0; a < kVerifyVocab; ++a) {
     const std::vector<double> then = target_probabilities(a, 0.8);
-    for (int32_t b = 0; b < kVocab; ++b) {
+    for (int32_t b = 0; b < kVerifyVocab; ++b) {
       const double p = first[a] * then[b];
       EXPECT_NEAR(pairs[a][b], kBlocks * p, 4 * std::sqrt(kBlocks * p * (1 - p))) << a << ", " << b;
     }
@@ -178,7 +179,7 @@ Verified verify_greedy(std::vector<int32_t> drafts, const std::function<void(Slo
 std::vector<int32_t> greedy_chain(int32_t n) {
   std::vector<int32_t> chain;
   for (int32_t t = 0; static_cast<int32_t>(chain.size()) < n;)
-    chain.push_back(t = argmax(target_logits(t).data(), kVocab));
+    chain.push_back(t = argmax(target_logits(t).data(), kVerifyVocab));
   return chain;
 }
 
@@ -188,7 +189,7 @@ TEST(Greedy, AcceptsTheLongestAgreeingPrefixAndAddsTheBonus) {
   const std::vector<int32_t> chain = greedy_chain(5);
   for (int32_t agree = 0; agree <= 4; ++agree) {
     std::vector<int32_t> drafts(chain.begin(), chain.begin() + 4);
-    if (agree < 4) drafts[agree] = (drafts[agree] + 1) % kVocab;
+    if (agree < 4) drafts[agree] = (drafts[agree] + 1) % kVerifyVocab;
     const Verified verified = verify_greedy(drafts, [](Slot&) {});
     EXPECT_EQ(tokens(verified.result), std::vector<int32_t>(chain.begin(), chain.begin() + agree + 1));
     EXPECT_EQ(verified.result.n_accepted, agree);
@@ -198,7 +199,7 @@ TEST(Greedy, AcceptsTheLongestAgreeingPrefixAndAddsTheBonus) {
 
 TEST(Greedy, ChoicesStandForTheLogitsTheyAreTheHighestOf) {
   const std::vector<int32_t> chain = greedy_chain(4);
-  const std::vector<int32_t> drafts = {chain[0], chain[1], (chain[2] + 1) % kVocab};
+  const std::vector<int32_t> drafts = {chain[0], chain[1], (chain[2] + 1) % kVerifyVocab};
   const Verified by_logits = verify_greedy(drafts, [](Slot&) {});
   Verified by_choices;
   by_choices.slot = make_slot(SamplingScheme::kCoupled, 0, 0);
@@ -207,7 +208,7 @@ TEST(Greedy, ChoicesStandForTheLogitsTheyAreTheHighestOf) {
   input.drafts = drafts.data();
   ASSERT_TRUE(needs_only_choice(by_choices.slot));
   SpanWalk walk;
-  walk.begin(input, kVocab, by_choices.slot, by_choices.result, nullptr);
+  walk.begin(input, kVerifyVocab, by_choices.slot, by_choices.result, nullptr);
   walk.take_highest(chain);
   EXPECT_EQ(tokens(by_choices.result), tokens(by_logits.result));
   EXPECT_EQ(by_choices.result.n_accepted, by_logits.result.n_accepted);
@@ -250,19 +251,19 @@ TEST(Penalties, SeeTheTokensOfTheSameBlock) {
   std::vector<int32_t> expected;
   {
     TokenCounts counts;
-    counts.reserve(kVocab);
+    counts.reserve(kVerifyVocab);
     SamplingParams params;
     params.frequency_penalty = 50;
     for (int32_t t = 0, i = 0; i < 4; ++i) {
       std::vector<float> logits = target_logits(t);
-      adjust_logits(logits.data(), kVocab, params, {&counts}, nullptr);
-      expected.push_back(t = argmax(logits.data(), kVocab));
+      adjust_logits(logits.data(), kVerifyVocab, params, {&counts}, nullptr);
+      expected.push_back(t = argmax(logits.data(), kVerifyVocab));
       counts.add_answer(t);
     }
   }
   const Verified verified = verify_greedy({expected[0], expected[1], expected[2]}, [](Slot& slot) {
     slot.params.frequency_penalty = 50;
-    slot.counts.reserve(kVocab);
+    slot.counts.reserve(kVerifyVocab);
   });
   EXPECT_EQ(tokens(verified.result), expected);
   EXPECT_EQ(verified.result.n_accepted, 3);
@@ -271,13 +272,13 @@ TEST(Penalties, SeeTheTokensOfTheSameBlock) {
 // Where a tree leads: from each row to the row of the token chosen there, however branches lie between them.
 TEST(Verify, FollowsATreeAsFarAsItGoes) {
   // best[t]: what the greedy target says after t.
-  int32_t best[kVocab];
-  for (int32_t t = 0; t < kVocab; ++t) best[t] = argmax(target_logits(t).data(), kVocab);
+  int32_t best[kVerifyVocab];
+  for (int32_t t = 0; t < kVerifyVocab; ++t) best[t] = argmax(target_logits(t).data(), kVerifyVocab);
   const int32_t a = best[0];
   const int32_t b = best[a];
   const int32_t c = best[b];
-  const int32_t wrong = (a + 1) % kVocab;
-  const int32_t not_b = (b + 1) % kVocab;
+  const int32_t wrong = (a + 1) % kVerifyVocab;
+  const int32_t not_b = (b + 1) % kVerifyVocab;
   struct Case {
     std::vector<int32_t> drafts, parents;  // parents: of rows 1, 2, ...
     std::vector<int32_t> path;
@@ -328,7 +329,7 @@ TEST(Verify, HowManyRowsAreAskedAboutAtOnceChangesNothing) {
                           round % 3 == 0 ? 0.0 : 0.7, static_cast<uint64_t>(round));
     if (round % 2 == 0) slot.params.frequency_penalty = 0.9;
     if (round % 5 == 0) slot.params.top_logprobs = 2;
-    slot.counts.reserve(kVocab);
+    slot.counts.reserve(kVerifyVocab);
     const auto n = static_cast<int32_t>(2 + random() % 9);
     std::vector<int32_t> drafts, parents = {0};
     std::vector<float> logits = target_logits(0);
@@ -336,8 +337,8 @@ TEST(Verify, HowManyRowsAreAskedAboutAtOnceChangesNothing) {
       const bool chain = slot.params.scheme == SamplingScheme::kRejection || random() % 4 != 0;
       parents.push_back(chain ? r - 1 : static_cast<int32_t>(random() % static_cast<uint32_t>(r)));
       const int32_t before = parents.back() == 0 ? 0 : drafts[static_cast<size_t>(parents.back()) - 1];
-      const auto good = argmax(target_logits(before).data(), kVocab);
-      drafts.push_back(random() % 3 != 0 ? good : static_cast<int32_t>(random() % kVocab));
+      const auto good = argmax(target_logits(before).data(), kVerifyVocab);
+      drafts.push_back(random() % 3 != 0 ? good : static_cast<int32_t>(random() % kVerifyVocab));
       const std::vector<float> row = target_logits(drafts.back());
       logits.insert(logits.end(), row.begin(), row.end());
     }
@@ -356,7 +357,7 @@ TEST(Verify, HowManyRowsAreAskedAboutAtOnceChangesNothing) {
     EXPECT_EQ(one.n_accepted, all.n_accepted);
     EXPECT_EQ(one.end, all.end);
     EXPECT_EQ(path, other_path);
-    for (int32_t id = 0; id < kVocab; ++id) EXPECT_EQ(slot.counts.in_answer(id), other.counts.in_answer(id));
+    for (int32_t id = 0; id < kVerifyVocab; ++id) EXPECT_EQ(slot.counts.in_answer(id), other.counts.in_answer(id));
     for (int32_t i = 0; i < one.n_tokens; ++i) {
       EXPECT_EQ(logprobs[static_cast<size_t>(i)].token, other_logprobs[static_cast<size_t>(i)].token);
     }

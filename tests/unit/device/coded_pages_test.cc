@@ -16,12 +16,12 @@ namespace {
 constexpr int32_t kPages = 3;
 constexpr int32_t kHeads = 2;
 
-struct Case {
+struct CodedCase {
   KvDType dtype;
   int32_t head_dim;
 };
 
-class CodedPagesTest : public ::testing::TestWithParam<Case> {
+class CodedPagesTest : public ::testing::TestWithParam<CodedCase> {
  protected:
   CodedPagesTest() {
     shape_ = {kHeads, kHeads, GetParam().head_dim, 1};
@@ -111,9 +111,10 @@ TEST_P(CodedPagesTest, AreReadAsTheyWereWritten) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, CodedPagesTest,
-                         ::testing::Values(Case{KvDType::kInt8, 2}, Case{KvDType::kInt8, 10}, Case{KvDType::kInt8, 64},
-                                           Case{KvDType::kInt8, 80}, Case{KvDType::kInt8, 512}, Case{KvDType::kTq4, 16},
-                                           Case{KvDType::kTq4, 64}, Case{KvDType::kTq4, 512}),
+                         ::testing::Values(CodedCase{KvDType::kInt8, 2}, CodedCase{KvDType::kInt8, 10},
+                                           CodedCase{KvDType::kInt8, 64}, CodedCase{KvDType::kInt8, 80},
+                                           CodedCase{KvDType::kInt8, 512}, CodedCase{KvDType::kTq4, 16},
+                                           CodedCase{KvDType::kTq4, 64}, CodedCase{KvDType::kTq4, 512}),
                          [](const auto& info) {
                            return std::string(name_of(info.param.dtype)) + "_" + std::to_string(info.param.head_dim);
                          });

@@ -192,7 +192,7 @@ TEST(KvCodec, CodesOfTq4AreFixed) {
   CodedVector coded;
   kv_codec(KvDType::kTq4)->encode(x.data(), 16, coded);
   EXPECT_THAT(std::vector<int>(coded.codes, coded.codes + 16),
-              testing::ElementsAre(5, 9, 11, 2, 7, 8, 2, 8, 9, 11, 7, 6, 6, 12, 3, 2));
+              ::testing::ElementsAre(5, 9, 11, 2, 7, 8, 2, 8, 9, 11, 7, 6, 6, 12, 3, 2));
   EXPECT_NEAR(coded.scale, 8.325413, 1e-5);
 }
 
@@ -203,8 +203,8 @@ TEST(KvCodec, NamesTheSizesThatTq4Takes) {
       kv_codec(KvDType::kTq4)->check(bad);
       ADD_FAILURE() << bad;
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("heads of " + std::to_string(bad)));
-      EXPECT_THAT(error.what(), testing::HasSubstr("int8"));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("heads of " + std::to_string(bad)));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("int8"));
     }
   }
   kv_codec(KvDType::kInt8)->check(80);

@@ -15,7 +15,7 @@
 namespace ashlar::testing {
 namespace {
 
-std::vector<float> random_row(std::mt19937& random, int32_t n) {
+std::vector<float> normal_row(std::mt19937& random, int32_t n) {
   std::vector<float> row(static_cast<size_t>(n));
   for (float& value : row) value = std::normal_distribution<float>(0, 3)(random);
   return row;
@@ -25,7 +25,7 @@ TEST(LikeliestTokens, GreedyOnesAreTheMostLikelyWithTheirProbabilities) {
   std::mt19937 random(1);
   SamplerScratch scratch;
   for (const int32_t n : {1, 5, 8, 9, 63, 64, 65, 1000, 8192}) {
-    const std::vector<float> row = random_row(random, n);
+    const std::vector<float> row = normal_row(random, n);
     std::vector<int32_t> order(row.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
@@ -53,7 +53,7 @@ TEST(LikeliestTokens, TheFirstIsTheSampledToken) {
   std::vector<int32_t> map(500);
   for (size_t i = 0; i < map.size(); ++i) map[i] = static_cast<int32_t>(3 * i + 1);
   for (int round = 0; round < 400; ++round) {
-    const std::vector<float> row = random_row(random, 500);
+    const std::vector<float> row = normal_row(random, 500);
     SamplingParams params;
     params.temperature = 0.2 + 0.4 * (round % 4);
     params.seed = static_cast<uint64_t>(round);
@@ -88,7 +88,7 @@ TEST(LikeliestTokens, ChancesAreHowOftenANoisyTargetAgrees) {
     int hits = 0, first_hits = 0;
     constexpr int kRounds = 4000;
     for (int round = 0; round < kRounds; ++round) {
-      const std::vector<float> row = random_row(random, 40);
+      const std::vector<float> row = normal_row(random, 40);
       SamplingParams params;
       params.temperature = temperature;
       params.seed = static_cast<uint64_t>(round);

@@ -11,7 +11,7 @@ namespace ashlar {
 namespace {
 
 // Every number of 16 bits against the definition of its format, in arithmetic of double.
-double by_definition(uint32_t bits, int exponent_bits, int mantissa_bits) {
+double weights_by_definition(uint32_t bits, int exponent_bits, int mantissa_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const auto exponent = static_cast<int>(bits >> mantissa_bits) & ((1 << exponent_bits) - 1);
   const double mantissa = static_cast<double>(bits & ((1U << mantissa_bits) - 1)) / (1 << mantissa_bits);
@@ -28,7 +28,8 @@ TEST(WeightSource, DecodesEveryNumberOf16Bits) {
     std::vector<float> got(bits.size());
     decode_rows(part, 0, 256, got.data());
     for (size_t i = 0; i < bits.size(); ++i) {
-      const double want = scheme == Scheme::kF16 ? by_definition(bits[i], 5, 10) : by_definition(bits[i], 8, 7);
+      const double want =
+          scheme == Scheme::kF16 ? weights_by_definition(bits[i], 5, 10) : weights_by_definition(bits[i], 8, 7);
       if (std::isnan(want)) {
         ASSERT_TRUE(std::isnan(got[i])) << i;
       } else {

@@ -7,9 +7,9 @@
 namespace ashlar {
 namespace {
 
-using testing::DoubleNear;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr int64_t kMs = 1'000'000;
 

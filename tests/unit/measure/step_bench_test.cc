@@ -10,9 +10,9 @@ namespace ashlar {
 namespace {
 
 /// Counts the prompts' chunks it is asked to read.
-class Counting final : public KnownDecoder {
+class CountingSteps final : public KnownDecoder {
  public:
-  Counting(int32_t width, int* chunks) : KnownDecoder(width), chunks_(chunks) {}
+  CountingSteps(int32_t width, int* chunks) : KnownDecoder(width), chunks_(chunks) {}
   void enqueue(const StepPlan& plan, SlotTable& slots, StepResult& result) override {
     for (const Span& span : plan.spans) *chunks_ += span.prompt != nullptr ? 1 : 0;
     KnownDecoder::enqueue(plan, slots, result);
@@ -30,7 +30,7 @@ TEST(StepBench, TimesStepsAlone) {
     for (const int32_t max_tokens : {1, 2, 8, 15, 16, 17, 64}) {
       SCOPED_TRACE("width " + std::to_string(width) + ", " + std::to_string(max_tokens) + " tokens");
       int chunks = 0;
-      StepBench bench(*ops, std::make_unique<Counting>(width, &chunks), prompt, max_tokens, width, 64);
+      StepBench bench(*ops, std::make_unique<CountingSteps>(width, &chunks), prompt, max_tokens, width, 64);
       for (int round = 0; round < 3; ++round) {
         bench.warm_up();
         bench.reset();

@@ -24,21 +24,21 @@ const json& unigram_goldens() {
 }
 
 /// The file of that name: sections of its own, the rest another's.
-json file_of(const std::string& name) {
+json unigram_file_of(const std::string& name) {
   const json& entry = unigram_goldens()["files"][name];
-  json file = entry["base"].is_null() ? json::object() : file_of(entry["base"]);
+  json file = entry["base"].is_null() ? json::object() : unigram_file_of(entry["base"]);
   if (name == "bpe") file = read_json(tokenizer_path("byte_fallback"));
   file.update(entry["sections"]);
   if (name == "bpe words") file["model"].update({{"ignore_merges", true}, {"byte_fallback", false}});
   return file;
 }
 
-Tokenizer load(const json& file) { return Tokenizer::from_json(file.dump(), "unigram.json"); }
+Tokenizer load_unigram(const json& file) { return Tokenizer::from_json(file.dump(), "unigram.json"); }
 
 class Unigram : public ::testing::TestWithParam<const char*> {
  protected:
   const json& golden_ = unigram_goldens()["tokenizers"][GetParam()];
-  const Tokenizer tokenizer_ = load(file_of(GetParam()));
+  const Tokenizer tokenizer_ = load_unigram(unigram_file_of(GetParam()));
 };
 
 TEST_P(Unigram, EncodesAsTheReferenceDoes) {
@@ -95,7 +95,7 @@ json tiny() {
 }
 
 TEST(UnigramModel, TakesTheBestSum) {
-  const Tokenizer tokenizer = load(tiny());
+  const Tokenizer tokenizer = load_unigram(tiny());
   EXPECT_EQ(tokenizer.encode("ab ab"), (std::vector<int32_t>{5, 5}));
   EXPECT_EQ(tokenizer.encode("aab"), (std::vector<int32_t>{1, 2, 3}));
   EXPECT_EQ(tokenizer.encode("xyza"), (std::vector<int32_t>{1, 0, 2}));  // unknown neighbours are one
@@ -106,7 +106,7 @@ TEST(UnigramModel, TakesTheBestSum) {
   EXPECT_EQ(tokenizer.decode(std::vector<int32_t>{5, 5}, true), "ab ab");
   json equal = tiny();  // of equal sums that with the longer first token, which is found first at its end
   equal["model"]["vocab"] = json::parse(R"([["<unk>", 0.0], ["▁", 0.0], ["a", -1.0], ["b", -1.0], ["ab", -2.0]])");
-  EXPECT_EQ(load(equal).encode("ab"), (std::vector<int32_t>{1, 4}));
+  EXPECT_EQ(load_unigram(equal).encode("ab"), (std::vector<int32_t>{1, 4}));
 }
 
 TEST(UnigramModel, IsRefusedWhereItIsWrong) {
@@ -114,7 +114,7 @@ TEST(UnigramModel, IsRefusedWhereItIsWrong) {
     json file = tiny();
     change(file);
     try {
-      load(file);
+      load_unigram(file);
     } catch (const Error& error) {
       return error.what();
     }
@@ -146,8 +146,8 @@ TEST(UnigramModel, IsRefusedWhereItIsWrong) {
               HasSubstr("add_prefix_space"));
   json bare = tiny();
   bare["model"].erase("unk_id");
-  EXPECT_EQ(load(bare).encode("ab"), (std::vector<int32_t>{5}));
-  EXPECT_THROW(load(bare).encode("xyz"), Error);
+  EXPECT_EQ(load_unigram(bare).encode("ab"), (std::vector<int32_t>{5}));
+  EXPECT_THROW(load_unigram(bare).encode("xyz"), Error);
 }
 
 // Bytes of a map from outside: whatever they are, what comes out is an error or valid UTF-8.
@@ -158,7 +158,7 @@ TEST(CharacterMap, IsBounded) {
     return made;
   };
   for (const char* bad : {"", "AAA", "AAAAAA==", "!!!!", "BAAAAA==", "AwAAAAAA", "/////wAAAAA="}) {
-    EXPECT_THROW(load(file(bad)), Error) << bad;
+    EXPECT_THROW(load_unigram(file(bad)), Error) << bad;
   }
   const std::string good =
       unigram_goldens()["files"]["mapped"]["sections"]["normalizer"]["normalizers"][0]["precompiled_charsmap"];
@@ -171,7 +171,7 @@ TEST(CharacterMap, IsBounded) {
       base64[8 + (random >> 8) % (base64.size() - 10)] = alphabet[random >> 26];
     }
     try {
-      const Tokenizer tokenizer = load(file(base64));
+      const Tokenizer tokenizer = load_unigram(file(base64));
       const auto ids = tokenizer.encode("ｆｕｌｌ e\u0301\u200b a\u0308\u0301 가 ﷺ \U0001f600\t x");
       EXPECT_TRUE(text::is_valid_utf8(tokenizer.decode(ids, false)));
     } catch (const Error&) {

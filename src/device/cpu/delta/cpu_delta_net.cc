@@ -12,8 +12,8 @@ namespace {
 
 constexpr int32_t kRowsTogether = 16;  // whose queries, keys and values lie ready at a time
 
-float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
-float softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
+float delta_sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
+float delta_softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
 
 // Takes arrays one after the other, each on a cache line.
 class Shelf {
@@ -147,8 +147,8 @@ void DeltaRun::prepare(const Work& work, int32_t row, int32_t place) const {
   const float* const a = b + shape_.n_v_heads;
   for (int32_t i = 0; i < heads; ++i) {
     const int32_t head = work.k_head * heads + i;
-    work.g[place * heads + i] = std::exp(net_.weights.decay[head] * softplus(a[head] + net_.weights.bias[head]));
-    work.beta[place * heads + i] = sigmoid(b[head]);
+    work.g[place * heads + i] = std::exp(net_.weights.decay[head] * delta_softplus(a[head] + net_.weights.bias[head]));
+    work.beta[place * heads + i] = delta_sigmoid(b[head]);
   }
 }
 
@@ -254,7 +254,7 @@ void CpuOps::sigmoid_gate(Tensor gate, Tensor x) {
   ASHLAR_CHECK(gate.rows == x.rows && (gate.cols == x.cols || gate.cols == 1));
   for_rows(x.rows, x.cols / 2, [&](int32_t r) {
     if (gate.cols == x.cols) return kernels_.delta.sigmoid_gate(gate.row(r), x.cols, x.row(r));
-    kernels_.delta.scale(sigmoid(gate.row(r)[0]), x.cols, x.row(r));
+    kernels_.delta.scale(delta_sigmoid(gate.row(r)[0]), x.cols, x.row(r));
   });
 }
 

@@ -12,12 +12,12 @@
 namespace ashlar::cpu {
 namespace {
 
-constexpr float kLowest = -std::numeric_limits<float>::infinity();
+constexpr float kLowestScore = -std::numeric_limits<float>::infinity();
 
 /// The `size` largest of the values offered, descending; of equal ones the first offered comes first.
-class Best {
+class BestExpert {
  public:
-  explicit Best(int32_t size) : size_(size) {}
+  explicit BestExpert(int32_t size) : size_(size) {}
   void offer(float value, int32_t index) {
     if (n_ == size_ && !(value > values_[n_ - 1])) return;
     int32_t at = n_ < size_ ? n_++ : n_ - 1;
@@ -57,7 +57,7 @@ struct Ranking {
   const float* bias;
   float of(int32_t expert) const {
     const float rank = bias == nullptr ? scores[expert] : scores[expert] + bias[expert];
-    return std::isnan(rank) ? kLowest : rank;
+    return std::isnan(rank) ? kLowestScore : rank;
   }
 };
 
@@ -66,13 +66,13 @@ void route_row(float* scores, const ExpertFactors& factors, int32_t n, const Rou
   score(scores, n, routing.score);
   const Ranking ranking{scores, factors.bias};
   const int32_t size = n / routing.n_groups;
-  Best groups(routing.top_groups);
+  BestExpert groups(routing.top_groups);
   for (int32_t g = 0; g < routing.n_groups; ++g) {
-    Best pair(2);
+    BestExpert pair(2);
     for (int32_t e = g * size; e < (g + 1) * size; ++e) pair.offer(ranking.of(e), e);
     groups.offer(pair.n() > 1 ? pair.value(0) + pair.value(1) : pair.value(0), g);
   }
-  Best best(routing.top_k);
+  BestExpert best(routing.top_k);
   for (int32_t g = 0; g < routing.n_groups; ++g) {  // in ascending order, so that ties go to the lowest index
     bool admitted = false;
     for (int32_t i = 0; i < groups.n(); ++i) admitted |= groups.index(i) == g;

@@ -17,7 +17,7 @@ namespace {
 /// Rows, or groups of them, of one item of a loop.
 constexpr int32_t kItemRows = 32;
 /// Partial sums of a gradient over rows; how many there are depends on the rows alone.
-constexpr int32_t kMaxPartials = 64;
+constexpr int32_t kMaxHeadPartials = 64;
 
 int32_t items(int32_t n, int32_t each) { return (n + each - 1) / each; }
 
@@ -142,7 +142,7 @@ void TrainHeads::block_conv(const BlockConvolution& rows, Store store, Tensor ou
 void TrainHeads::block_conv_gradient(Tensor d_out, const BlockConvolution& rows, Tensor d_x, Tensor d_dynamic,
                                      float* d_base) {
   const int32_t groups = rows.groups(), group = rows.conv.group, taps = rows.conv.taps, cols = d_x.cols;
-  const int32_t each = std::max(kItemRows, items(d_x.rows, kMaxPartials));
+  const int32_t each = std::max(kItemRows, items(d_x.rows, kMaxHeadPartials));
   const int32_t partials = items(d_x.rows, each);
   const int64_t size = int64_t{taps} * cols;
   partials_.assign(static_cast<size_t>(partials * size), 0.0F);
