@@ -11,7 +11,7 @@
 namespace ashlar::testing {
 namespace {
 
-constexpr int32_t kLongest = 256;
+constexpr int32_t kAssistedLongest = 256;
 
 /// Only `allowed` tokens, which is what the goldens' runs may say.
 SamplingParams only(const std::vector<int32_t>& allowed, int32_t vocab) {
@@ -33,14 +33,14 @@ TEST(AssistedGeneration, GivesTransformersTokensInItsSteps) {
   for (const Json& run : golden["runs"]) {
     const SeededCheckpoint target(data_folder() / run["target"].get<std::string>());
     const SeededCheckpoint drafter(data_folder() / run["drafter"].get<std::string>());
-    const auto model = Model::load(*ops, target.folder(), kLongest);
+    const auto model = Model::load(*ops, target.folder(), kAssistedLongest);
     ASSERT_TRUE(model->is_recurrent());
     for (const auto& [depth, chunk] : {std::pair{1, 4096}, {2, 5}}) {
       Configuration asked = configuration("dflash", 1, depth, chunk, false);
       asked.decoder.drafter = drafter.folder();
       asked.decoder.dflash = {.width = run["block"].get<int32_t>(), .branches = 0};
       asked.decoder.ngram = NgramUse::kNever;
-      const auto engine = open_engine(*ops, *model, asked, kLongest);
+      const auto engine = open_engine(*ops, *model, asked, kAssistedLongest);
       for (size_t i = 0; i < prompts.size(); ++i) {
         SCOPED_TRACE(run["target"].get<std::string>() + ", " + run["drafter"].get<std::string>() + ", prompt " +
                      std::to_string(i) + ", chunks of " + std::to_string(chunk));

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "equivalence/configurations.h"
 #include "golden/golden_data.h"
@@ -92,8 +91,6 @@ inline std::vector<Configuration> configurations(const Way& way) {
   }
   return all;
 }
-
-inline bool is_long() { return std::getenv("ASHLAR_LONG_TESTS") != nullptr; }
 
 inline int64_t comparisons = 0;
 

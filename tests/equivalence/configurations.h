@@ -2,6 +2,7 @@
 #pragma once
 // The configurations by which a request may be served, and an engine for each.
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,9 @@
 #include "equivalence/late_decoder.h"
 
 namespace ashlar::testing {
+
+/// The long tier, where every combination is run.
+inline bool is_long() { return std::getenv("ASHLAR_LONG_TESTS") != nullptr; }
 
 struct Configuration {
   std::string name;

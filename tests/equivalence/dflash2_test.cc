@@ -2,9 +2,6 @@
 // The promise of the engine with drafters whose drafts know the one before them, DFlash2, LiLiCorr, DSpark, Domino
 // and xPress: as any, they change no token. Invariant: same-tokens-by-every-configuration.
 
-#include <bit>
-#include <cstdlib>
-
 #include "base/error.h"
 #include "decode/policy/row_budget.h"
 #include "decode/propose/dflash.h"
@@ -24,19 +21,17 @@ TEST_P(Heads, GiveTheSameTokensByEveryConfiguration) {
   suite::EquivalenceSuite suite(*one);
   for (const int32_t threads : {1, 2}) {
     const auto ops = make_device("cpu", {.threads = threads, .isa = {}});
-    // Of the ways every method goes in half, so that it meets all pairs of a loop, a chunking and a memory, and the
-    // next method in the other half. All in the long tier.
+    // Every method goes in two ways, so that it meets both loops, chunkings and memories, and the next one in two
+    // others. In all in the long tier.
     suite.run(
         *ops, std::to_string(threads) + " threads",
         [threads](size_t configuration, size_t sampling) {
-          const auto way = static_cast<size_t>(std::popcount(configuration % 8));
-          const bool here = (way + configuration / 8) % 2 == 0 && suite::meets(configuration, threads, sampling);
-          return std::getenv("ASHLAR_LONG_TESTS") != nullptr || here;
+          return is_long() || (suite::in_two_ways(configuration) && suite::meets(configuration, threads, sampling));
         },
         all);
   }
   suite.print();
-  EXPECT_GE(suite.comparisons, 400);
+  EXPECT_GE(suite.comparisons, is_long() ? 1600 : 200);
   EXPECT_EQ(suite.mismatches, 0);
   EXPECT_GT(suite.preemptions, 0U);
   EXPECT_GT(suite.accepted, suite.ngram_accepted);

@@ -14,11 +14,11 @@
 namespace ashlar::testing {
 namespace {
 
-constexpr int32_t kLongest = 160;
+constexpr int32_t kFamilyLongest = 160;
 constexpr int32_t kAnswer = 24;
 
 // Prompts of all lengths around pages, chunks and windows.
-std::vector<Request> requests(int32_t vocab, int32_t limit) {
+std::vector<Request> family_requests(int32_t vocab, int32_t limit) {
   const std::vector<SamplingParams> samplings = {{}, cool_sampling(), hot_sampling()};
   std::vector<Request> all;
   for (const int32_t length : {1, 15, 16, 17, 33, 60, 100}) {
@@ -33,13 +33,13 @@ std::vector<Request> requests(int32_t vocab, int32_t limit) {
   return all;
 }
 
-struct Where {
+struct FamilyWhere {
   const char* device;
   const char* family;
 };
 
-std::vector<Where> everywhere() {
-  std::vector<Where> all;
+std::vector<FamilyWhere> everywhere() {
+  std::vector<FamilyWhere> all;
   for (const char* family :
        {"smollm3", "olmo2", "granite", "glm4", "phi3", "gpt_oss", "gpt_oss_mxfp4", "gemma4", "gemma4_text", "lfm2_moe",
         "glm4_moe", "gemma4_moe", "olmo3", "ministral3", "gemma3_text", "qwen3_next"}) {
@@ -52,14 +52,14 @@ std::vector<Where> everywhere() {
   return all;
 }
 
-class FamilyEquivalence : public ::testing::TestWithParam<Where> {};
+class FamilyEquivalence : public ::testing::TestWithParam<FamilyWhere> {};
 
 TEST_P(FamilyEquivalence, EveryConfigurationGivesTheTokensOfPlainDecodingAlone) {
   const SeededCheckpoint checkpoint(data_folder() / "families" / GetParam().family);
   const auto ops = make_device(GetParam().device, {.threads = 2, .isa = {}});
-  const auto model = Model::load(*ops, checkpoint.folder(), kLongest);
+  const auto model = Model::load(*ops, checkpoint.folder(), kFamilyLongest);
   const int32_t longest = model->max_positions() / kPageTokens * kPageTokens;
-  const auto all = [&] { return requests(model->config().vocab, longest); };
+  const auto all = [&] { return family_requests(model->config().vocab, longest); };
   std::vector<std::vector<int32_t>> expected;
   for (Request& alone : all()) {
     const auto engine = open_engine(*ops, *model, {}, longest);

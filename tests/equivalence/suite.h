@@ -125,6 +125,13 @@ inline bool meets(size_t configuration, int32_t threads, size_t sampling) {
   return sampling == pair % 4 && static_cast<size_t>(threads) == 1 + pair / 4;
 }
 
+/// Whether it is one of those where every method goes in two ways that have nothing in common.
+inline bool in_two_ways(size_t configuration) {
+  const size_t way = configuration % 8;
+  const size_t first = (3 * (configuration / 8)) % 8;
+  return way == first || way == 7 - first;
+}
+
 /// Whether it is one of those where every method goes in one way, each in another.
 inline bool in_one_way(size_t configuration, size_t turn) {
   return configuration % 8 == (3 * (configuration / 8) + turn) % 8;

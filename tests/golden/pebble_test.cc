@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "device/device.h"
 #include "golden/direct_decoding.h"
 #include "golden/golden_data.h"
@@ -87,11 +89,15 @@ TEST_F(PebbleOnRef, DrafterAgrees) {
 TEST_F(PebbleOnRef, GreedyAnswersAndAcceptLengthsAreExact) {
   int32_t index = 0;
   int32_t with_logits = 0;
+  int32_t long_ones = 0;
   for (const Json& golden : json_["cases"]) {
     SCOPED_TRACE("case " + std::to_string(index++));
     const auto prompt = golden["prompt_ids"].get<std::vector<int32_t>>();
     const auto expected = golden["greedy_ids"].get<std::vector<int32_t>>();
     const auto limit = static_cast<int32_t>(expected.size());
+    // Of the three that take half of the time one is left in the short tier; the cpu device answers all.
+    const bool has_logits = tensors_.tensors().contains("case" + std::to_string(index - 1) + ".last_logits");
+    if (limit > 100 && ++long_ones > 1 && !has_logits && std::getenv("ASHLAR_LONG_TESTS") == nullptr) continue;
     const DirectRun run = decoder_.speculate(prompt, limit, model_->config().stop_ids, 16);
     EXPECT_EQ(run.tokens, expected);
     // The last step may run past the end of the answer; what it accepts there belongs to no answer, so both are cut to
@@ -103,7 +109,7 @@ TEST_F(PebbleOnRef, GreedyAnswersAndAcceptLengthsAreExact) {
     };
     EXPECT_EQ(cut(run.accept_lengths), cut(golden["accept_lengths"].get<std::vector<int32_t>>()));
     const std::string name = "case" + std::to_string(index - 1) + ".last_logits";
-    if (!tensors_.tensors().contains(name)) continue;  // one has them; LogitsAgree compares rows of the first
+    if (!has_logits) continue;  // one has them; LogitsAgree compares rows of the first
     with_logits++;
     const std::vector<float> logits = floats(tensors_, name);
     const Tensor last = decoder_.target(prompt, 0, {});

@@ -17,7 +17,7 @@ ORDERS = ["Write three sentences about {}.", "Define {} in few words.", "List wh
 
 
 def request(number):
-    """One of 96 requests: short and long prompts, every API's sampling, plain and constrained."""
+    """One of up to 96 requests: short and long prompts, every API's sampling, plain and constrained."""
     r = random.Random(number)
     text = r.choice(ORDERS).format(r.choice(SUBJECTS)) + " Take your time." * r.choice([0, 0, 3, 120])
     fields = {"max_tokens": r.choice([4, 24, 64, 160]), "temperature": r.choice([0, 0.7, 1.0]), "seed": number}
@@ -108,14 +108,14 @@ class Storm:
 
 
 def test_a_storm_of_clients(server, http, long):
-    expected = {number: texts_of(http.post("/v1/chat/completions", json=request(number)).json()) for number in range(96)}
+    expected = {number: texts_of(http.post("/v1/chat/completions", json=request(number)).json()) for number in range(96 if long else 48)}
     eventually(server.idle, 10, "not idle before the storm")
     storm = Storm(server, expected, 5)  # warms pools and buffers, so that the second storm can be held against it
     run(storm, 64, 120)
     eventually(server.idle, 20, "not idle after the warm-up")
     time.sleep(0.5)
     descriptors, resident = server.descriptors(), server.resident_bytes()
-    storm = Storm(server, expected, 600 if long else 15, 200)
+    storm = Storm(server, expected, 600 if long else 8, 200 if long else 100)
     run(storm, 64, 720 if long else 300)
     assert not storm.wrong, storm.wrong[:3]
     eventually(server.idle, 20, "something is left: " + json.dumps(server.stats()))

@@ -17,7 +17,7 @@ SHORT = {"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_to
 # Where an answer's length lies in a body, at the paths that fill the context where it is absent.
 LENGTHS = {"/v1/chat/completions": "max_completion_tokens", "/v1/responses": "max_output_tokens"}
 OPTIONS = {"/api/chat", "/api/generate"}
-EXAMPLES = 300 if os.environ.get("ASHLAR_LONG_TESTS") == "1" else 30
+EXAMPLES = 300 if os.environ.get("ASHLAR_LONG_TESTS") == "1" else 20
 
 
 def bounded(body, path=None):
@@ -89,7 +89,7 @@ def test_documented(case):
 def test_answers_were_looked_at():
     """Not refusals alone, which is what most made up bodies come to."""
     for path in {path for path, _ in STATUSES}:
-        assert STATUSES[path, 200] >= 20, STATUSES
+        assert STATUSES[path, 200] >= min(20, EXAMPLES * 2 // 3), STATUSES
 
 
 def test_every_path_that_answers_is_documented_with_a_body():
