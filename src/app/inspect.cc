@@ -6,7 +6,10 @@
 #include <map>
 
 #include "base/error.h"
+#include "io/mapped_file.h"
 #include "io/weights/checkpoint.h"
+#include "io/weights/gguf.h"
+#include "measure/synth/asked_tensors.h"
 #include "model/model.h"
 #include "session/memory_budget.h"
 #include "session/models/model_locator.h"
@@ -191,15 +194,10 @@ Json drafter_json(const DrafterFacts& drafter) {
 
 }  // namespace
 
-Json inspect_drafter(const std::filesystem::path& folder) { return drafter_json(drafter_facts(folder)); }
+namespace {
 
-Json inspect_model(const Ops& ops, const std::filesystem::path& model,
-                   const std::optional<std::filesystem::path>& drafter, const DflashOptions& drafting,
-                   int32_t sequences) {
-  ModelConfig config = read_model_config(model);
-  const Checkpoint checkpoint(model);
-  choose_names(config, checkpoint);
-  config.tied_head = ties_head(config, checkpoint);
+// Facts of the configuration, next to which there may be weights.
+Json config_facts(const std::filesystem::path& model, const ModelConfig& config) {
   Json report{{"name", folder_name(model)}, {"folder", model.string()}, {"family", config.family}};
   report.update(stack_facts(config.stack));
   if (config.diffusion) {
@@ -211,6 +209,59 @@ Json inspect_model(const Ops& ops, const std::filesystem::path& model,
   report["context"] = config.max_positions;
   report["vocabulary"] = config.vocab;
   report["tied_head"] = config.tied_head;
+  return report;
+}
+
+// A folder whose configuration came without anything else, as of a repository that was cloned without its large files.
+bool lacks_weights(const std::filesystem::path& model) {
+  if (is_gguf(model) || !file_exists(model / "config.json")) return false;
+  return std::ranges::none_of(std::filesystem::directory_iterator(model), [](const auto& entry) {
+    return entry.path().filename().string().find(".safetensors") != std::string::npos;
+  });
+}
+
+// What loading would ask for.
+Json expected_weights(const std::filesystem::path& model, const ModelConfig& config) {
+  int64_t parameters = 0, tensors = 0;
+  for (const AskedTensor& tensor : asked_tensors(model).model) {
+    if (!counts(config, tensor.name)) continue;
+    parameters += tensor.count();
+    ++tensors;
+  }
+  return {{"parameters", parameters},
+          {"parameters_by_dtype", Json::object()},
+          {"quantisation", ""},
+          {"tensors", tensors},
+          {"bytes", 0},
+          {"files", 0}};
+}
+
+Json inspect_without_weights(const std::filesystem::path& model) {
+  const ModelConfig config = read_model_config(model);
+  Json report = config_facts(model, config);
+  report["weights"] = expected_weights(model, config);
+  report["tokenizer"] = text_facts(model, config);
+  report.update(template_facts(model));
+  report["problem"] =
+      "no weights are here (model.safetensors, or shards of it); `ashlar pull ORG/MODEL` fetches a "
+      "model, `ashlar synth " +
+      model.string() + " -o FOLDER` makes one of this shape with random weights";
+  return report;
+}
+
+}  // namespace
+
+Json inspect_drafter(const std::filesystem::path& folder) { return drafter_json(drafter_facts(folder)); }
+
+Json inspect_model(const Ops& ops, const std::filesystem::path& model,
+                   const std::optional<std::filesystem::path>& drafter, const DflashOptions& drafting,
+                   int32_t sequences) {
+  if (lacks_weights(model)) return inspect_without_weights(model);
+  ModelConfig config = read_model_config(model);
+  const Checkpoint checkpoint(model);
+  choose_names(config, checkpoint);
+  config.tied_head = ties_head(config, checkpoint);
+  Json report = config_facts(model, config);
   report["weights"] = weight_facts(checkpoint, "", [&](const std::string& name) { return counts(config, name); });
   report["tokenizer"] = text_facts(model, config);
   report.update(template_facts(model));

@@ -14,8 +14,9 @@
 namespace ashlar {
 
 /// Facts of a model folder or GGUF file, and of a drafter's if there is one, with what the KV cache needs on `ops`;
-/// where `drafting` has a window, for `sequences` at once. Throws Error if the model's configuration or weights
-/// cannot be read; what is wrong with the drafter or the tokenizer stands in the report.
+/// where `drafting` has a window, for `sequences` at once. Of a folder without weights what its configuration says,
+/// with a problem. Throws Error if the model's configuration or weights cannot be read; what is wrong with the drafter
+/// or the tokenizer stands in the report.
 Json inspect_model(const Ops& ops, const std::filesystem::path& model,
                    const std::optional<std::filesystem::path>& drafter, const DflashOptions& drafting,
                    int32_t sequences);

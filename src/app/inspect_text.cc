@@ -78,6 +78,10 @@ std::string shape_rows(const Json& facts) {
   std::string dtypes;
   for (const auto& [dtype, count] : weights["parameters_by_dtype"].items())
     dtypes += (dtypes.empty() ? "" : " + ") + dtype;
+  if (weights["files"] == 0) {
+    return text + row("parameters",
+                      grouped(weights["parameters"]) + " (" + format_count(weights["parameters"]) + "), NOT HERE");
+  }
   text += row("parameters", grouped(weights["parameters"]) + " (" + format_count(weights["parameters"]) + "), " +
                                 dtypes + ", " + format_bytes(weights["bytes"]) + " in " + whole(weights["files"]) +
                                 (weights["files"] == 1 ? " file" : " files"));
@@ -222,7 +226,8 @@ std::string report_text(const Json& report) {
   text += row("context", whole(report["context"]) + " tokens");
   const bool diffusion = report.contains("diffusion");
   if (diffusion) text += diffusion_row(report["diffusion"]);
-  text += text_rows(report) + memory_rows(report);
+  text += text_rows(report);
+  if (report.contains("memory")) text += memory_rows(report);
   if (report.contains("problem")) text += row("CANNOT LOAD", report["problem"]);
   if (report.contains("drafter")) return text + drafter_rows(report["drafter"]);
   if (diffusion) return text;

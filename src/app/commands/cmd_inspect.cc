@@ -77,7 +77,8 @@ void inspect(InspectOptions& options) {
     report =
         inspect_model(*ops, choice.model, choice.drafter, options.session.dflash, options.session.engine.max_sequences);
     try {
-      if (options.session.self_test) try_out(report, *ops, choice.model, options.session);
+      if (options.session.self_test && !report.contains("problem"))
+        try_out(report, *ops, choice.model, options.session);
     } catch (const Error& error) {
       report["problem"] = error.what();
     }

@@ -190,6 +190,14 @@ case_synth() {
   out_has "more-eagle3, plain steps"
   expect 1 "$ashlar" bench "$work/more" --drafters ngram
   err_has "ngram: drafts nothing by itself"
+  mkdir "$work/bare"
+  cp "$work/tiny.json" "$work/bare/config.json"
+  expect 1 "$ashlar" inspect "$work/bare"
+  parameters=$(sed -n 's/.*parameters *\([0-9,]*\) .*/\1/p' "$work/out")
+  out_has "NOT HERE"
+  out_has "ashlar synth $work/bare -o FOLDER"
+  expect 0 "$ashlar" inspect "$work/made" --no-self-test
+  out_has "parameters      $parameters "
   expect 1 "$ashlar" synth "$work/tiny.json" -o "$work/made"
   err_has "has files in it"
   expect 0 "$ashlar" synth "$work/made" -o "$work/made" --force
