@@ -24,6 +24,16 @@ class PassRows final : public ForwardedOps {
   using ForwardedOps::ForwardedOps;
   std::vector<int32_t> rows;
   int32_t width = 0;
+  int32_t waits = 0;  // for what the host has to know before it can ask for more
+
+  void download(const std::byte* from, void* to, size_t bytes) override {
+    ++waits;
+    ForwardedOps::download(from, to, bytes);
+  }
+  void choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) override {
+    ++waits;
+    ForwardedOps::choose(logits, requests, choices);
+  }
 
   void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override {
     if (out.cols == width) rows.push_back(out.rows);
@@ -88,7 +98,7 @@ TEST_F(DraftLatencyTest, HasEveryBlockThatADrafterFills) {
 }
 
 // What is compared: one pass over all rows of a block, or a pass of one row for each draft. The verify of as many rows
-// follows, then a pass over those that stay where the drafter reads tokens.
+// follows, then a pass over those that stay where the drafter reads tokens. The host waits for each draft of a chain.
 TEST_F(DraftLatencyTest, ABlockIsOnePassAndAChainOneForEachDraft) {
   std::vector<std::filesystem::path> drafters = {made_.model.folder};
   for (const SynthResult::Made& drafter : made_.drafters) drafters.push_back(drafter.folder);
@@ -104,6 +114,7 @@ TEST_F(DraftLatencyTest, ABlockIsOnePassAndAChainOneForEachDraft) {
       bench.narrow(rows);
       bench.warm_up();
       counting_.rows.clear();
+      counting_.waits = 0;
       bench.step();
       const bool in_turn = drafts_one_by_one(spec.method);
       std::vector<int32_t> expected =
@@ -115,6 +126,7 @@ TEST_F(DraftLatencyTest, ABlockIsOnePassAndAChainOneForEachDraft) {
       counting_.rows.resize(expected.size());
       EXPECT_EQ(counting_.rows, expected);
       EXPECT_EQ(context.size(), in_turn ? 1u : 0u);
+      EXPECT_EQ(counting_.waits, (in_turn ? rows - 1 : 1) + 1) << "for drafts, then for tokens";
     }
   }
 }
