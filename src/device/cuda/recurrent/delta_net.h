@@ -5,8 +5,8 @@
 // goes through the rows of a sequence with the columns of a matrix in registers, finish_rows() has all
 // rows at once again. Between them a row is numbers of its own in memory, PreparedRow.
 
-#include "../kernels.h"
-#include "state_rows.h"
+#include "device/cuda/kernels.h"
+#include "device/cuda/recurrent/state_rows.h"
 
 namespace ashlar::cuda {
 

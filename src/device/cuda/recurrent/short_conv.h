@@ -2,8 +2,8 @@
 #pragma once
 // A gated short convolution and its states on the GPU (device/short_conv.h says how they are laid out).
 
-#include "../kernels.h"
-#include "state_rows.h"
+#include "device/cuda/kernels.h"
+#include "device/cuda/recurrent/state_rows.h"
 
 namespace ashlar::cuda {
 
