@@ -94,7 +94,7 @@ std::string category_table(const std::vector<const AcceptanceCell*>& cells) {
       row.push_back(ratio_text(cell->by_category.at(name).acceptance_length_per_step(), 3));
     table.add(row);
   }
-  return "\ntau per step by category:\n" + table.render();
+  return "\nAcceptance length (tokens a step) by category:\n" + table.render();
 }
 
 Json shares_json(const std::vector<double>& shares) {
