@@ -45,11 +45,13 @@ struct Part {
     first_column = block % blocks_of_head * kColumns;
     k_head = head / (call.n_v_heads / call.n_k_heads);
   }
-  /// Columns of the thread: from column() on, of which columns() exist.
+  /// First of the thread's columns.
   __device__ int32_t column() const { return first_column + static_cast<int32_t>(threadIdx.x) / kLanes * kOwn; }
-  /// Where the first of them begins in a state; its numbers are v_dim apart.
+  /// Where it begins in a state; its numbers are v_dim apart.
   __device__ int64_t place() const { return int64_t{head} * call.k_dim * call.v_dim + column(); }
-  __device__ int32_t columns() const { return max(0, min(kOwn, call.v_dim - column())); }
+  /// Column c of the thread exists where c < columns(). Not clamped to [0, kOwn]: of that ptxas 13.0 makes one
+  /// instruction (VIMNMX.RELU), by whose predicate lanes with less than no column had all of them.
+  __device__ int32_t columns() const { return call.v_dim - column(); }
   __device__ int64_t log_keys() const { return int64_t{call.channels} + k_head * call.k_dim; }
   __device__ int64_t log_added() const {
     return int64_t{call.channels} + call.n_k_heads * call.k_dim + int64_t{head} * call.v_dim + column();
