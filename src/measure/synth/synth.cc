@@ -10,6 +10,7 @@
 #include "base/content_hash.h"
 #include "base/error.h"
 #include "base/philox.h"
+#include "base/thread_pool.h"
 #include "io/durable_file.h"
 #include "io/weights/safetensors_writer.h"
 #include "measure/synth/asked_tensors.h"
@@ -86,8 +87,8 @@ bool fits_next_to_it(const MadeFolder& folder, int64_t bytes, int64_t replaced) 
                            " MB; the weights need " + std::to_string(bytes / 1'000'000) + " MB");
 }
 
-// `zeros`: as many as any tensor of integers has numbers.
-TensorToWrite tensor_to_write(const AskedTensor& asked, uint64_t seed, std::span<const int64_t> zeros,
+// `zeros`: as many as any tensor of integers has numbers. The pool lives as long as what is returned.
+TensorToWrite tensor_to_write(const AskedTensor& asked, uint64_t seed, std::span<const int64_t> zeros, ThreadPool& pool,
                               const std::function<void(int64_t)>& written) {
   TensorToWrite tensor;
   tensor.name = asked.name;
@@ -99,9 +100,13 @@ TensorToWrite tensor_to_write(const AskedTensor& asked, uint64_t seed, std::span
   }
   tensor.type = TensorToWrite::Type::kBF16;
   if (!asked.dtype.empty()) throw Error("synth", asked.name + ": is of " + asked.dtype + ", which is not made");
-  tensor.fill = [numbers = Numbers(asked, seed), cols = asked.shape.back(), written](int64_t first, int64_t rows,
-                                                                                     float* to) {
-    numbers.fill(first, rows, to);
+  tensor.fill = [numbers = Numbers(asked, seed), cols = asked.shape.back(), &pool, written](int64_t first, int64_t rows,
+                                                                                            float* to) {
+    const auto parts = static_cast<int32_t>(std::min<int64_t>(rows, pool.size()));
+    pool.run(parts, [&](int32_t part, int32_t /*worker*/) {
+      const int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
+      numbers.fill(first + begin, end - begin, to + begin * cols);
+    });
     written(rows * cols * kBytes);
   };
   return tensor;
@@ -136,6 +141,7 @@ void write_weights(const fs::path& folder, const std::vector<AskedTensor>& tenso
   int64_t integers = 0;
   for (const AskedTensor& tensor : tensors) integers = std::max(integers, is_of_integers(tensor) ? tensor.count() : 0);
   const std::vector<int64_t> zeros(static_cast<size_t>(integers));
+  ThreadPool pool;
   Json places = Json::object();
   for (size_t i = 0; i < shards.size(); ++i) {
     const std::string file = shards.size() == 1
@@ -143,7 +149,7 @@ void write_weights(const fs::path& folder, const std::vector<AskedTensor>& tenso
                                  : "model-" + five_digits(i + 1) + "-of-" + five_digits(shards.size()) + ".safetensors";
     std::vector<TensorToWrite> parts;
     for (const AskedTensor& tensor : shards[i]) {
-      parts.push_back(tensor_to_write(tensor, options.seed, zeros, written));
+      parts.push_back(tensor_to_write(tensor, options.seed, zeros, pool, written));
       places[tensor.name] = file;
     }
     write_safetensors(folder / file, parts, {{"format", "pt"}});
