@@ -215,8 +215,10 @@ Json config_facts(const std::filesystem::path& model, const ModelConfig& config)
 // A folder whose configuration came without anything else, as of a repository that was cloned without its large files.
 bool lacks_weights(const std::filesystem::path& model) {
   if (is_gguf(model) || !file_exists(model / "config.json")) return false;
-  return std::ranges::none_of(std::filesystem::directory_iterator(model), [](const auto& entry) {
-    return entry.path().filename().string().find(".safetensors") != std::string::npos;
+  std::error_code error;
+  const std::filesystem::directory_iterator entries(model, error);
+  return !error && std::ranges::none_of(entries, [](const auto& entry) {
+    return entry.path().filename().string().ends_with(".safetensors");  // an index names files that are not here
   });
 }
 

@@ -230,7 +230,7 @@ std::string report_text(const Json& report) {
   if (report.contains("memory")) text += memory_rows(report);
   if (report.contains("problem")) text += row("CANNOT LOAD", report["problem"]);
   if (report.contains("drafter")) return text + drafter_rows(report["drafter"]);
-  if (diffusion) return text;
+  if (diffusion || !report.contains("memory")) return text;  // without weights drafters are not looked at
   return text + "drafter\n" +
          row("none", "no folder " + folder_name(report["folder"].get<std::string>()) +
                          "-dflash next to it; --drafter names one");

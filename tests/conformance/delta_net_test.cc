@@ -13,9 +13,9 @@ constexpr int32_t kLogRows = 8;
 constexpr int32_t kSlots = 3;
 constexpr int32_t kSnapshots = 2;
 
-const DeltaShape kDeltaNetShapes[] = {{2, 6, 12, 20, 4}, {3, 3, 16, 16, 2}, {1, 2, 128, 128, 4},
-                                      {2, 2, 33, 71, 3}, {1, 4, 5, 3, 1},   {2, 6, 12, 20, 4, true},
-                                      {1, 2, 200, 24, 4}};
+const DeltaShape kDeltaNetShapes[] = {{2, 6, 12, 20, 4},  {3, 3, 16, 16, 2},  {1, 2, 128, 128, 4},
+                                      {2, 2, 33, 71, 3},  {1, 4, 5, 3, 1},    {2, 6, 12, 20, 4, true},
+                                      {1, 2, 200, 24, 4}, {1, 2, 128, 40, 4}, {1, 1, 512, 16, 4}};
 
 /// Weights of one layer, inputs of several sequences.
 struct Layer {
@@ -42,7 +42,7 @@ struct Cut {
   int32_t rows;
   int32_t choices;
   int32_t committed;
-  StateSpan::Save save = {};
+  StateSpan::Save save = {}, another = {};
 };
 
 /// States of a layer on a device, and how far each slot is.
@@ -64,7 +64,7 @@ class Memory {
         positions.push_back(done_[slot] + r);
         tables.push_back(static_cast<int32_t>(spans.size()));
       }
-      spans.push_back({slot, replays_[slot], cut.choices, {cut.save, {}}});
+      spans.push_back({slot, replays_[slot], cut.choices, {cut.save, cut.another}});
     }
     const auto n = static_cast<int32_t>(positions.size());
     Matrix in(n, layer_.shape.projected_width()), out(n, layer_.shape.v_width());
@@ -171,17 +171,20 @@ TEST_P(DeltaNets, MatchReference) {
     Memory on_cpu(*cpu, layer), on_ref(*ref, layer);
     for (auto* side : {&got, &want}) {
       Memory& memory = side == &got ? on_cpu : on_ref;
-      memory.run(in, *side, {{0, {40, 2, 39, {31, 1}}}, {1, {kDeltaNetRows, 3, kDeltaNetRows}}, {2, {1, 1, 1}}});
+      memory.run(in, *side,
+                 {{0, {40, 2, 39, {31, 1}, {12, 0}}}, {1, {kDeltaNetRows, 3, kDeltaNetRows}}, {2, {1, 1, 1}}});
       memory.run(in, *side, {{0, {31, 1, 31}}, {2, {8, 8, 5}}});
       memory.run(in, *side, {{2, {kDeltaNetRows - 6, 2, kDeltaNetRows - 6}}});
     }
     for (int32_t slot = 0; slot < kSlots; ++slot) {
       EXPECT_LT(error_of(got[slot], want[slot]), tolerance) << shape.k_dim << " slot " << slot;
     }
-    Matrix state(1, static_cast<int32_t>(shape.state_floats())), expected = state;
-    std::copy_n(on_cpu.snapshot(1), state.cols(), state.row(0));
-    std::copy_n(on_ref.snapshot(1), state.cols(), expected.row(0));
-    EXPECT_LT(worst_row_error(state, expected), tolerance) << shape.k_dim;
+    for (const int32_t snapshot : {0, 1}) {
+      Matrix state(1, static_cast<int32_t>(shape.state_floats())), expected = state;
+      std::copy_n(on_cpu.snapshot(snapshot), state.cols(), state.row(0));
+      std::copy_n(on_ref.snapshot(snapshot), state.cols(), expected.row(0));
+      EXPECT_LT(worst_row_error(state, expected), tolerance) << shape.k_dim << " snapshot " << snapshot;
+    }
   }
 }
 

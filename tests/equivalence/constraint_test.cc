@@ -18,8 +18,7 @@
 namespace ashlar::testing {
 namespace {
 
-constexpr int32_t kLongest = 160;
-constexpr int32_t kAnswer = 40;
+constexpr int32_t kLongest = 160, kAnswer = 40;
 
 struct World {
   explicit World(const char* folder = "pebble-11m")

@@ -111,9 +111,15 @@ void bench_kernels(const BenchCommand& command, const Session& session, const Be
 std::vector<NamedDrafter> find_drafters(const BenchCommand& command) {
   std::vector<NamedDrafter> found;
   for (const std::string& name : command.drafters) {
+    if (name.empty()) throw Error("drafter", "--drafters: a name is missing between commas");
     const ModelChoice choice = locate_models(command.session.model, name, model_roots());
     if (!choice.drafter) throw Error("drafter", name + ": drafts nothing by itself; expected drafters or mtp");
-    found.push_back({choice.drafts_itself ? kMtp : folder_name(*choice.drafter), *choice.drafter});
+    NamedDrafter drafter = {choice.drafts_itself ? kMtp : folder_name(*choice.drafter), *choice.drafter};
+    if (std::ranges::count(found, drafter.folder, &NamedDrafter::folder) > 0) {
+      throw Error("drafter", name + ": is named twice");
+    }
+    if (std::ranges::count(found, drafter.name, &NamedDrafter::name) > 0) drafter.name = drafter.folder.string();
+    found.push_back(std::move(drafter));
   }
   return found;
 }
@@ -236,7 +242,9 @@ CLI::App* add_bench_command(CLI::App& app) {
   }
   command->add_option("--json", options->json, "Write every figure to this file")->type_name("FILE");
   add_session_flags(*command, options->session);
-  several->excludes(command->get_option("--drafter"));
+  for (const char* chosen : {"--drafter", "--width", "--branches", "--ngram-drafts"}) {  // chains of each length
+    several->excludes(command->get_option(chosen));
+  }
   command->footer(
       "All figures that are compared are measured in turns. Exit code 1 if a drafted answer differs from the plain "
       "one.\n"

@@ -112,6 +112,10 @@ std::vector<Finding> check_model(const SessionOptions& given) {
     const ModelChoice choice = locate_models(options.model, options.drafter, model_roots());
     const std::unique_ptr<Ops> ops = make_device(options.device, options.device_options);
     const Json facts = inspect_model(*ops, choice.model, choice.drafter, options.dflash, options.engine.max_sequences);
+    if (facts.contains("problem")) {
+      out.push_back({"model", Severity::kProblem, facts["problem"], "fetch its weights, or name another model"});
+      return out;
+    }
     const bool fits = choice.drafter && facts["drafter"]["fits"].get<bool>();
     const ModelConfig config = read_model_config(choice.model);
     std::optional<DrafterFacts> drafter;

@@ -31,17 +31,17 @@ std::vector<int32_t> three_layers(int32_t layers) {
 }
 
 // Where the model has other layers besides, those with attention; in any case heads that share keys and values.
-// Published drafters of models with wide heads have narrower ones: of Qwen3.5-9B, whose own are 16 and 4 of 256, 32 and
-// 8 of 128.
+// Published drafters of models with wide heads have as many numbers in narrower ones: of Qwen3.5-9B, whose own are 16
+// and 4 of 256, 32 and 8 of 128.
 AttentionShape heads_for(const StackConfig& stack) {
-  constexpr int32_t kWide = 128, kHeads = 32, kKvHeads = 8;
+  constexpr int32_t kWide = 128;
   const auto attends = [](const LayerAttention& layer) { return layer.shape.n_heads > 0; };
   const auto found = std::ranges::find_if(stack.layers, attends);
   if (found == stack.layers.end()) throw Error("synth", "a model without attention has no drafter");
   AttentionShape shape = found->shape;
-  if (shape.head_dim > kWide) {
-    shape.n_heads = kHeads;
-    shape.n_kv_heads = kKvHeads;
+  if (shape.head_dim > kWide && shape.head_dim % kWide == 0) {
+    shape.n_heads = shape.n_heads * shape.head_dim / kWide;
+    shape.n_kv_heads = shape.n_kv_heads * shape.head_dim / kWide;
     shape.head_dim = kWide;
   }
   return shape;

@@ -190,8 +190,14 @@ case_synth() {
   out_has "more-eagle3, plain steps"
   expect 1 "$ashlar" bench "$work/more" --drafters ngram
   err_has "ngram: drafts nothing by itself"
+  expect 1 "$ashlar" bench "$work/more" --drafters "$work/more-eagle3,$work/more-eagle3"
+  err_has "is named twice"
   mkdir "$work/bare"
   cp "$work/tiny.json" "$work/bare/config.json"
+  touch "$work/bare/model.safetensors.index.json"
+  cp -r "$work/more-eagle3" "$work/bare-eagle3"
+  expect 1 "$ashlar" doctor --port 0 --model "$work/bare"
+  out_has "no weights are here"
   expect 1 "$ashlar" inspect "$work/bare"
   parameters=$(sed -n 's/.*parameters *\([0-9,]*\) .*/\1/p' "$work/out")
   out_has "NOT HERE"

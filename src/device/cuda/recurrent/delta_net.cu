@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of a sequence through the matrices of a gated delta net, one after the other. Columns of a matrix do not
-// depend on each other: four lanes have one, each a quarter of its numbers in registers, from the first row of a span
-// to the last. Sums run in one order: a lane's numbers in four chains, the chains in pairs, then the lanes in pairs.
+// depend on each other: eight lanes have two of them (32 where they are long), each 16 numbers of both in registers,
+// from the first row of a span to the last. Sums run in one order: a lane's numbers in four chains, the chains in
+// pairs, then the lanes in pairs.
 
 #include "../kernels/device_math.cuh"
 #include "delta_net.h"
