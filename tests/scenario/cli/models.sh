@@ -196,7 +196,7 @@ case_synth() {
   cp "$work/tiny.json" "$work/bare/config.json"
   touch "$work/bare/model.safetensors.index.json"
   cp -r "$work/more-eagle3" "$work/bare-eagle3"
-  expect 1 "$ashlar" doctor --port 0 --model "$work/bare"
+  expect 1 "$ashlar" doctor --port 0 "$work/bare"
   out_has "no weights are here"
   expect 1 "$ashlar" inspect "$work/bare"
   parameters=$(sed -n 's/.*parameters *\([0-9,]*\) .*/\1/p' "$work/out")
