@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
+#include <string>
 
 #include "app/command_line/validators.h"
 #include "app/commands/commands.h"
@@ -14,6 +15,18 @@
 
 namespace ashlar {
 namespace {
+
+// A list, cut after commas into lines that a terminal holds.
+std::string in_lines(std::string list) {
+  constexpr size_t kMaxLine = 100;
+  for (size_t begin = 0; list.size() - begin > kMaxLine;) {
+    const size_t comma = list.rfind(", ", begin + kMaxLine);
+    if (comma == std::string::npos || comma < begin) break;
+    list[comma + 1] = '\n';
+    begin = comma + 2;
+  }
+  return list;
+}
 
 std::string line_of(const SynthResult::Made& made) {
   return made.folder.string() + ": " + std::to_string(made.parameters) + " parameters\n";
@@ -68,7 +81,7 @@ CLI::App* add_synth_command(CLI::App& app) {
   command->add_flag("--force", options->force,
                     "Replace weights, configuration and tokenizer of the models that the folders hold");
   command->footer(
-      "Shapes: " + shape_names() +
+      "Shapes: " + in_lines(shape_names()) +
       ".\n"
       "A config.json may be of any family that can be loaded. Weights are bf16, the tokenizer knows bytes;\n"
       "answers mean nothing, but steps take what they take with trained weights. Models whose family has a layer\n"
