@@ -142,16 +142,16 @@ class DeltaNets : public OnIsa {
 TEST_P(DeltaNets, LeaveAnswersByTurns) {
   DeltaShape shape = {3, 6, 8, 5, 2};
   Layer layer(shape, random_);
-  constexpr int32_t kDeltaNetRows = 9;
-  std::vector<Matrix> in = inputs(shape, kDeltaNetRows), grouped = outputs(shape, kDeltaNetRows), by_turns = grouped;
+  constexpr int32_t kRows = 9;
+  std::vector<Matrix> in = inputs(shape, kRows), grouped = outputs(shape, kRows), by_turns = grouped;
   const auto ops = make(2);
   for (auto* side : {&grouped, &by_turns}) {
     layer.shape.outputs_by_turns = side == &by_turns;
-    Memory(*ops, layer).run(in, *side, {{0, {kDeltaNetRows, 1, kDeltaNetRows}}});
+    Memory(*ops, layer).run(in, *side, {{0, {kRows, 1, kRows}}});
   }
   // Of key heads A, B and C: A0 A1 B0 B1 C0 C1 as A0 B0 C0 A1 B1 C1.
   constexpr int32_t kPlaces[] = {0, 3, 1, 4, 2, 5};
-  for (int32_t r = 0; r < kDeltaNetRows; ++r) {
+  for (int32_t r = 0; r < kRows; ++r) {
     for (int32_t h = 0; h < shape.n_v_heads; ++h) {
       EXPECT_TRUE(
           same_bits(by_turns[0].row(r) + kPlaces[h] * shape.v_dim, grouped[0].row(r) + h * shape.v_dim, shape.v_dim))
@@ -165,16 +165,15 @@ TEST_P(DeltaNets, MatchReference) {
   const auto ref = make_ref_ops();
   for (const DeltaShape& shape : kDeltaNetShapes) {
     const Layer layer(shape, random_);
-    constexpr int32_t kDeltaNetRows = 70;
-    std::vector<Matrix> in = inputs(shape, kDeltaNetRows), got = outputs(shape, kDeltaNetRows), want = got;
+    constexpr int32_t kRows = 70;
+    std::vector<Matrix> in = inputs(shape, kRows), got = outputs(shape, kRows), want = got;
     const auto cpu = make(2);
     Memory on_cpu(*cpu, layer), on_ref(*ref, layer);
     for (auto* side : {&got, &want}) {
       Memory& memory = side == &got ? on_cpu : on_ref;
-      memory.run(in, *side,
-                 {{0, {40, 2, 39, {31, 1}, {12, 0}}}, {1, {kDeltaNetRows, 3, kDeltaNetRows}}, {2, {1, 1, 1}}});
+      memory.run(in, *side, {{0, {40, 2, 39, {31, 1}, {12, 0}}}, {1, {kRows, 3, kRows}}, {2, {1, 1, 1}}});
       memory.run(in, *side, {{0, {31, 1, 31}}, {2, {8, 8, 5}}});
-      memory.run(in, *side, {{2, {kDeltaNetRows - 6, 2, kDeltaNetRows - 6}}});
+      memory.run(in, *side, {{2, {kRows - 6, 2, kRows - 6}}});
     }
     for (int32_t slot = 0; slot < kSlots; ++slot) {
       EXPECT_LT(error_of(got[slot], want[slot]), tolerance) << shape.k_dim << " slot " << slot;
@@ -189,21 +188,21 @@ TEST_P(DeltaNets, MatchReference) {
 }
 
 TEST_P(DeltaNets, CutsChangeNoBit) {
-  constexpr int32_t kDeltaNetRows = 53;
+  constexpr int32_t kRows = 53;
   for (const DeltaShape& shape : kDeltaNetShapes) {
     const Layer layer(shape, random_);
-    std::vector<Matrix> in = inputs(shape, kDeltaNetRows), want = outputs(shape, kDeltaNetRows);
+    std::vector<Matrix> in = inputs(shape, kRows), want = outputs(shape, kRows);
     const auto one = make(1);
     Memory whole(*one, layer);
-    whole.run(in, want, {{1, {kDeltaNetRows, 1, kDeltaNetRows}}});
+    whole.run(in, want, {{1, {kRows, 1, kRows}}});
     const auto ends_with = [&](std::vector<Cut> cuts) {  // the last one is repeated
       for (const int32_t threads : {1, 3}) {
         const auto ops = make(threads);
         Memory memory(*ops, layer);
-        std::vector<Matrix> got = outputs(shape, kDeltaNetRows);
-        for (size_t i = 0; memory.done(1) < kDeltaNetRows; i = std::min(i + 1, cuts.size() - 1)) {
+        std::vector<Matrix> got = outputs(shape, kRows);
+        for (size_t i = 0; memory.done(1) < kRows; i = std::min(i + 1, cuts.size() - 1)) {
           Cut cut = cuts[i];
-          cut.rows = std::min(cut.rows, kDeltaNetRows - memory.done(1));
+          cut.rows = std::min(cut.rows, kRows - memory.done(1));
           cut.committed = std::min(cut.committed, cut.rows);
           memory.run(in, got, {{1, cut}});
         }
@@ -223,70 +222,67 @@ TEST_P(DeltaNets, CutsChangeNoBit) {
 }
 
 TEST_P(DeltaNets, OthersInTheBatchChangeNoBit) {
-  constexpr int32_t kDeltaNetRows = 30;
+  constexpr int32_t kRows = 30;
   for (const DeltaShape& shape : kDeltaNetShapes) {
     const Layer layer(shape, random_);
-    std::vector<Matrix> in = inputs(shape, kDeltaNetRows), want = outputs(shape, kDeltaNetRows);
+    std::vector<Matrix> in = inputs(shape, kRows), want = outputs(shape, kRows);
     const auto one = make(1);
     Memory alone(*one, layer);
-    for (int32_t slot = 0; slot < kSlots; ++slot) alone.run(in, want, {{slot, {kDeltaNetRows, 1, kDeltaNetRows}}});
+    for (int32_t slot = 0; slot < kSlots; ++slot) alone.run(in, want, {{slot, {kRows, 1, kRows}}});
     for (const int32_t threads : {1, 2, 3}) {
       const auto ops = make(threads);
       Memory memory(*ops, layer);
-      std::vector<Matrix> got = outputs(shape, kDeltaNetRows);
+      std::vector<Matrix> got = outputs(shape, kRows);
       memory.run(in, got, {{2, {7, 2, 7}}, {0, {1, 1, 1}}, {1, {20, 4, 18}}});
       memory.run(in, got, {{0, {8, 8, 2}}, {1, {12, 1, 12}}, {2, {3, 3, 1}}});
       memory.run(in, got, {{1, {1, 1, 0}}, {2, {22, 2, 22}}, {0, {27, 2, 27}}});
       // A slot that is used again knows nothing of the sequence before.
       memory.begin_again(1);
-      memory.run(in, got, {{1, {kDeltaNetRows, 2, kDeltaNetRows}}});
+      memory.run(in, got, {{1, {kRows, 2, kRows}}});
       for (int32_t slot = 0; slot < kSlots; ++slot) ASSERT_TRUE(same(got[slot], want[slot])) << shape.k_dim;
     }
   }
 }
 
 TEST_P(DeltaNets, ManyRowsOfSeveralChangeNoBit) {
-  constexpr int32_t kDeltaNetRows = 90;  // 270 together
+  constexpr int32_t kRows = 90;  // 270 together
   const Layer layer({2, 4, 16, 8, 4}, random_);
-  std::vector<Matrix> in = inputs(layer.shape, kDeltaNetRows), want = outputs(layer.shape, kDeltaNetRows), got = want;
+  std::vector<Matrix> in = inputs(layer.shape, kRows), want = outputs(layer.shape, kRows), got = want;
   const auto ops = make(2);
   Memory alone(*ops, layer), together(*ops, layer);
-  for (int32_t slot = 0; slot < kSlots; ++slot) alone.run(in, want, {{slot, {kDeltaNetRows, 1, kDeltaNetRows}}});
-  together.run(in, got,
-               {{1, {kDeltaNetRows, 2, kDeltaNetRows}},
-                {0, {kDeltaNetRows - 1, 1, kDeltaNetRows - 1}},
-                {2, {kDeltaNetRows, 3, kDeltaNetRows}}});
+  for (int32_t slot = 0; slot < kSlots; ++slot) alone.run(in, want, {{slot, {kRows, 1, kRows}}});
+  together.run(in, got, {{1, {kRows, 2, kRows}}, {0, {kRows - 1, 1, kRows - 1}}, {2, {kRows, 3, kRows}}});
   together.run(in, got, {{0, {1, 1, 1}}});
   for (int32_t slot = 0; slot < kSlots; ++slot) EXPECT_TRUE(same(got[slot], want[slot])) << "slot " << slot;
 }
 
 TEST_P(DeltaNets, SnapshotsContinueWithTheSameBits) {
-  constexpr int32_t kDeltaNetRows = 41;
+  constexpr int32_t kRows = 41;
   for (const DeltaShape& shape : kDeltaNetShapes) {
     const Layer layer(shape, random_);
-    std::vector<Matrix> in = inputs(shape, kDeltaNetRows), want = outputs(shape, kDeltaNetRows);
+    std::vector<Matrix> in = inputs(shape, kRows), want = outputs(shape, kRows);
     in[1] = in[2] = in[0];
     const auto ops = make(2);
     Memory memory(*ops, layer);
     for (const int32_t saved : {0, 15, 16, 17, 38, 39, 40}) {
       memory.begin_again(0);
-      memory.run(in, want, {{0, {kDeltaNetRows, 3, kDeltaNetRows, {saved, 0}}}});
+      memory.run(in, want, {{0, {kRows, 3, kRows, {saved, 0}}}});
       // The same state, saved by shorter spans.
       memory.begin_again(1);
-      std::vector<Matrix> got = outputs(shape, kDeltaNetRows);
+      std::vector<Matrix> got = outputs(shape, kRows);
       while (memory.done(1) <= saved) {
         const int32_t at = saved - memory.done(1);
         memory.run(in, got, {{1, {6, 6, 5, at < 6 ? StateSpan::Save{at, 1} : StateSpan::Save{}}}});
-        if (memory.done(1) + 6 > kDeltaNetRows) break;
+        if (memory.done(1) + 6 > kRows) break;
       }
       if (memory.done(1) > saved) {
         EXPECT_TRUE(same_bits(memory.snapshot(0), memory.snapshot(1), static_cast<int32_t>(shape.state_floats())));
       }
-      if (saved + 1 == kDeltaNetRows) continue;
-      got = outputs(shape, kDeltaNetRows);
+      if (saved + 1 == kRows) continue;
+      got = outputs(shape, kRows);
       for (int32_t r = 0; r <= saved; ++r) std::copy_n(want[0].row(r), shape.v_width(), got[2].row(r));
       memory.restore(0, 2, saved + 1);
-      memory.run(in, got, {{2, {kDeltaNetRows - saved - 1, 2, kDeltaNetRows - saved - 1}}});
+      memory.run(in, got, {{2, {kRows - saved - 1, 2, kRows - saved - 1}}});
       ASSERT_TRUE(same(got[2], want[0])) << shape.k_dim << " after " << saved;
     }
   }
